@@ -18,7 +18,7 @@ from ledto.history import layout
 from ledto.history.attribute_types import BOOLEAN
 from ledto.history.run import Run
 from ledto.questions.names import HOW_TO_QUOTE, Attribute, Names, quote_name
-from ledto.questions.readings import Readings, Reference
+from ledto.questions.readings import Readings, Referent
 from ledto.questions.sql import names_of
 from ledto.questions.syntax import Node, NotParsed, parse_queries, write_queries
 
@@ -68,7 +68,7 @@ COLUMNS = {
 
 
 @dataclass(slots=True)
-class _Scope:
+class _SelectTables:
     """The tables of one SELECT, by the names that it gives them."""
 
     events: list[str] = field(default_factory=list)
@@ -109,7 +109,7 @@ class _QueryReadings(Readings):
         self.changes = 0
         self._known = names
         self._text = text.encode()
-        self._scopes: list[_Scope] = []
+        self._scopes: list[_SelectTables] = []
         self._after_grouping = False
         """Whether names may be those of results."""
         self._grouped = False
@@ -144,7 +144,7 @@ class _QueryReadings(Readings):
         outside = self._after_grouping, self._grouped
         self._after_grouping = self._grouped = False
         self.visit_query(node.get("cte_map"))
-        scope = _Scope()
+        scope = _SelectTables()
         scope.add(node.get("from_table"), hidden=self._hidden)
         self._scopes.append(scope)
         self.visit_query(node.get("from_table"))
@@ -173,24 +173,24 @@ class _QueryReadings(Readings):
         if self.changes > before and not is_name and not node.get("alias") and start is not None and length is not None:
             node["alias"] = self._text[start : start + length].decode(errors="replace")
 
-    def find(self, parts: list[str]) -> Reference | None:
+    def find(self, parts: list[str]) -> Referent | None:
         table = self._table(parts)
         if table is None:
             return None
         named = parts[1:] if len(parts) > 1 and parts[0].lower() == table.lower() else parts
         if (column := self._known.column(named)) is not None:
-            return Reference(self._known.columns[column], self._column(table, column))
+            return Referent(self._known.columns[column], self._column(table, column))
         attribute = self._known.attribute(named)
-        return None if attribute is None else self._reference(table, attribute)
+        return None if attribute is None else self._referent(table, attribute)
 
-    def _reference(self, table: str, attribute: Attribute) -> Reference:
+    def _referent(self, table: str, attribute: Attribute) -> Referent:
         json = self._column(table, "attributes")
         shown = self._known.attribute([attribute.name])
         is_column = (
             shown is not None and shown.paths == attribute.paths and self._known.column([attribute.name]) is None
         )
         own = self._column(table, attribute.name) if is_column and attribute.name else attribute.typed(json)
-        return Reference(attribute.type, own, attribute, None if self._grouped else json)
+        return Referent(attribute.type, own, attribute, None if self._grouped else json)
 
     def _column(self, table: str, name: str) -> str:
         sql = f"{quote_name(table)}.{quote_name(name)}"
@@ -212,12 +212,12 @@ class _QueryReadings(Readings):
                 return scope.events[0] if len(scope.events) == 1 else None
         return None
 
-    def replace_own(self, node: Node, reference: Reference) -> None:
-        if reference.attribute is None:
+    def replace_own(self, node: Node, referent: Referent) -> None:
+        if referent.attribute is None:
             return
-        parts = self._parts.get(reference.own)
+        parts = self._parts.get(referent.own)
         if parts is None:
-            self.replace(node, reference.own)
+            self.replace(node, referent.own)
             return
         written, wanted = ([name.lower() for name in names] for names in (node["column_names"], parts))
         if written not in (wanted, wanted[1:]):

@@ -41,7 +41,7 @@ FIRST_INEXACT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Referent:
     """What a name stands for, and the SQL that reads it."""
 
     type: str | None
@@ -94,11 +94,11 @@ class Readings(ABC):
         """The parameters of the lambdas around the expression, which hide attributes of the same names."""
 
     @abstractmethod
-    def find(self, parts: list[str]) -> Reference | None:
+    def find(self, parts: list[str]) -> Referent | None:
         """Find what a name stands for; None if it is neither a column nor an attribute."""
 
     @abstractmethod
-    def replace_own(self, node: Node, reference: Reference) -> None:
+    def replace_own(self, node: Node, referent: Referent) -> None:
         """Replace the name of a column, or of an attribute that is read in its own type."""
 
     @abstractmethod
@@ -164,15 +164,15 @@ class Readings(ABC):
         del self._parameters[len(self._parameters) - len(hidden) :]
 
     def _visit_name(self, node: Node, way: str) -> None:
-        reference = self._find(node)
-        if reference is None:
+        referent = self._find(node)
+        if referent is None:
             return
-        if reference.attribute is None or reference.read(way) == reference.own:
-            self.replace_own(node, reference)
+        if referent.attribute is None or referent.read(way) == referent.own:
+            self.replace_own(node, referent)
         else:
-            self.replace(node, reference.read(way))
+            self.replace(node, referent.read(way))
 
-    def _find(self, node: Node) -> Reference | None:
+    def _find(self, node: Node) -> Referent | None:
         parts = node.get("column_names", ())
         if node.get("class") != "COLUMN_REF" or parts[0] in self._parameters:
             return None
@@ -181,9 +181,9 @@ class Readings(ABC):
     def _divide(self, node: Node) -> None:
         """Divide whole numbers as whole numbers, whatever the type of the attribute: DuckDB's // of others does not."""
         whole = all(
-            reference.type == INTEGER or reference.attribute is None
+            referent.type == INTEGER or referent.attribute is None
             for part in children_of(node)
-            if (reference := self._find(part)) is not None
+            if (referent := self._find(part)) is not None
         )
         self._visit_function(node, NUMBER)
         if not whole:
@@ -227,15 +227,15 @@ class Readings(ABC):
             self._compare(half)
 
     def _compare_attributes(self, node: Node, operands: list[Node]) -> None:
-        references = [reference for operand in operands if (reference := self._find(operand)) is not None]
-        types = {reference.type for reference in references}
-        if len(references) < len(operands) or types <= NUMERIC or types == {BOOLEAN}:
+        referents = [referent for operand in operands if (referent := self._find(operand)) is not None]
+        types = {referent.type for referent in referents}
+        if len(referents) < len(operands) or types <= NUMERIC or types == {BOOLEAN}:
             way = OWN
-        elif len({reference.json for reference in references}) > 1 or references[0].json is None:
+        elif len({referent.json for referent in referents}) > 1 or referents[0].json is None:
             # Of two events, as in a join, or of no single one: DuckDB needs plain comparisons to be quick.
             way = OWN if len(types) == 1 else TEXT
         elif node["class"] == "COMPARISON":
-            self._compare_values(node, references)
+            self._compare_values(node, referents)
             return
         else:
             self._expand(node, operands)
@@ -267,14 +267,14 @@ class Readings(ABC):
         for comparison in comparisons:
             self._compare(comparison)
 
-    def _compare_values(self, node: Node, references: list[Reference]) -> None:
+    def _compare_values(self, node: Node, referents: list[Referent]) -> None:
         """Compare two attributes of an event: as numbers if both values are, and otherwise as texts."""
         numbers, texts = deepcopy(node), deepcopy(node)
-        for side, reference in zip(("left", "right"), references, strict=True):
-            self.replace(numbers[side], reference.read(EXACT))
-            self.replace(texts[side], reference.read(TEXT))
+        for side, referent in zip(("left", "right"), referents, strict=True):
+            self.replace(numbers[side], referent.read(EXACT))
+            self.replace(texts[side], referent.read(TEXT))
         both: Node = {}
-        self.replace(both, " AND ".join(filter(None, (reference.is_number() for reference in references))))
+        self.replace(both, " AND ".join(filter(None, (referent.is_number() for referent in referents))))
         node.clear()
         check = {"when_expr": both, "then_expr": numbers}
         node.update({"class": "CASE", "type": "CASE_EXPR", "alias": "", "case_checks": [check], "else_expr": texts})
@@ -290,38 +290,38 @@ class Readings(ABC):
 
     def _needs_exact(self, operands: list[Node]) -> bool:
         """Tell whether numbers are compared that a floating-point number may not hold."""
-        references = [self._find(operand) for operand in operands]
+        referents = [self._find(operand) for operand in operands]
         simple = all(
-            found or operand.get("class") == "CONSTANT" for found, operand in zip(references, operands, strict=True)
+            found or operand.get("class") == "CONSTANT" for found, operand in zip(referents, operands, strict=True)
         )
-        rounded = any(found and found.attribute and found.type != INTEGER for found in references)
+        rounded = any(found and found.attribute and found.type != INTEGER for found in referents)
         return (
             simple
             and rounded
             and any(
                 found.type == INTEGER if found else _is_long(constant_text(operand))
-                for found, operand in zip(references, operands, strict=True)
+                for found, operand in zip(referents, operands, strict=True)
             )
         )
 
     def _make_exact(self, operand: Node) -> None:
-        reference = self._find(operand)
-        if reference is None:
+        referent = self._find(operand)
+        if referent is None:
             self.replace(operand, exact(constant_text(operand) or "NULL"))
-        elif reference.attribute is None:
-            self.replace(operand, exact(reference.own))
+        elif referent.attribute is None:
+            self.replace(operand, exact(referent.own))
         else:
-            self.replace(operand, reference.read(EXACT))
+            self.replace(operand, referent.read(EXACT))
 
     def _nature(self, node: Node) -> str:
         """Say what an operand is: a number, a boolean, a text, null, an attribute, or unknown."""
         kind, form = node.get("class"), str(node.get("type"))
         function = str(node.get("function_name")).lower()
         if kind == "COLUMN_REF":
-            reference = self._find(node)
-            if reference is None:
+            referent = self._find(node)
+            if referent is None:
                 return UNKNOWN
-            return ATTRIBUTE if reference.attribute else NUMBER if reference.type in NUMERIC else reference.type or TEXT
+            return ATTRIBUTE if referent.attribute else NUMBER if referent.type in NUMERIC else referent.type or TEXT
         if kind == "CONSTANT":
             return nature_of_kind(constant_kind(node))
         if kind == "CAST":

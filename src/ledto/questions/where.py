@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ledto.history.attribute_types import BOOLEAN, INTEGER, NUMBER, TEXT
 from ledto.history.errors import BadCondition
 from ledto.questions.names import HOW_TO_QUOTE, Names, quote_name
-from ledto.questions.readings import Readings, Reference
+from ledto.questions.readings import Readings, Referent
 from ledto.questions.syntax import (
     Node,
     NotParsed,
@@ -176,12 +176,12 @@ class _ConditionReadings(Readings):
         self.attributes: dict[str, None] = {}
         """The attributes that the condition names, as it spells them."""
 
-    def find(self, parts: list[str]) -> Reference:
+    def find(self, parts: list[str]) -> Referent:
         if (column := self._known.column(parts)) is not None:
             sql, needed = DERIVED.get(column, (quote_name(column), (column,)))
             self.columns.update(needed)
             self.named[column] = None
-            return Reference(self._known.columns[column], sql)
+            return Referent(self._known.columns[column], sql)
         attribute = self._known.attribute(parts)
         hidden = self._known.attributes is not None and ".".join(parts).lower() in NOT_IN_CONDITIONS
         if attribute is None or hidden:
@@ -189,10 +189,10 @@ class _ConditionReadings(Readings):
             raise BadCondition(f"{self._known.describe_unknown(parts)}{hint}")
         self.columns.add("attributes")
         self.attributes[attribute.name if self._known.attributes is None else ".".join(parts)] = None
-        return Reference(attribute.type, attribute.typed(), attribute, "attributes")
+        return Referent(attribute.type, attribute.typed(), attribute, "attributes")
 
-    def replace_own(self, node: Node, reference: Reference) -> None:
-        self.replace(node, reference.own)
+    def replace_own(self, node: Node, referent: Referent) -> None:
+        self.replace(node, referent.own)
 
     def visit_subquery(self, node: Node) -> None:
         """Conditions with sub-queries are refused before."""
