@@ -72,6 +72,34 @@ SHOP = """\
 """
 
 
+FORMATS = {
+    "otlp": '{"resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "cart"}}]}, '
+    '"scopeSpans": [{"spans": [{"traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174", "name": "GET", '
+    '"startTimeUnixNano": "1544712660000000000", "endTimeUnixNano": "1544712661000000000"}]}]}]}\n',
+    "jaeger": '{"data": [{"traceID": "5b8efff798038103", "spans": '
+    '[{"traceID": "5b8efff798038103", "spanID": "eee19b7ec3c1b174", "operationName": "GET", "startTime": 1544712660000000, "duration": 5, "processID": "p1"}], '
+    '"processes": {"p1": {"serviceName": "cart"}}}]}\n',
+    "zipkin": '[{"traceId": "5b8efff798038103", "id": "eee19b7ec3c1b174", "name": "get", "timestamp": 1544712660000000, '
+    '"duration": 5, "localEndpoint": {"serviceName": "cart"}}]\n',
+    "shiviz": 'cart {"cart":1}\nput\nstock {"stock":1, "cart":1}\nreserve\n',
+    "tracing": '{"TracerIdentity": "cart", "TraceID": 1, "Tag": "Put", "Body": {}, "VectorClock": {"cart": 1}}\n',
+}
+"""A small log of each format."""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_format_that_needs_no_other_package_is_read(format: str, tmp_path: Path) -> None:
+    """Protobuf and regular expressions have packages of their own, which a log without them must not ask for."""
+    (tmp_path / "log").write_text(FORMATS[format])
+    program = (
+        f"import ledto\nh = ledto.observe('log', 'h', format={format!r})\nprint(len(h), len(list(h.quarantine())))"
+    )
+    (printed,) = run_without(tmp_path, program, "numpy", "pyarrow", "msgspec")
+    events, quarantined = printed.split()
+    assert int(events) > 0
+    assert quarantined == "0"
+
+
 def run_without(folder: Path, program: str, *allowed: str) -> list[str]:
     """Run a program that can import only these packages besides ledto; return the lines that it prints."""
     (folder / "shop.jsonl").write_text(SHOP)

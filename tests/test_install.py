@@ -3,13 +3,22 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import venv
 from importlib.metadata import requires
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import ledto
 import ledto.clocks
+from tests.test_extras import ASK, SHOP, TELL
 
+ROOT = Path(__file__).parents[1]
 SOURCE = Path(ledto.__file__).parent
+MOST_ASK_MB = 250
+"""What an environment with ``ledto[ask]`` may take, with the byte code of what was used (docs/decisions/0034)."""
 HEAVY = {"numpy", "numba", "pyspark", "pyarrow", "pandas", "duckdb", "typer", "rich", "matplotlib"}
 
 
@@ -71,3 +80,52 @@ def test_clocks_need_python_only() -> None:
     standard = {(module, name) for module, name in imported if name.split(".")[0] in sys.stdlib_module_names}
     ours = ("ledto.clocks.", "ledto.errors.")
     assert {(m, name) for m, name in imported - standard if not f"{name}.".startswith(ours)} == set()
+
+
+@pytest.fixture(scope="module")
+def release() -> Any:
+    """The program of `make wheel`, as a module."""
+    spec = spec_from_file_location("wheel_of_ledto", ROOT / ".ci" / "wheel.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Release()
+
+
+def test_every_module_is_in_one_wheel_of_a_release(release: Any) -> None:
+    """A room that no wheel has is missing for every user; one that both have is deleted with either."""
+    base, engine = release.files("ledto"), release.files("ledto-engine")
+    every = {path.relative_to(SOURCE.parent) for path in SOURCE.rglob("*") if "__pycache__" not in path.parts}
+    assert sorted(base + engine) == sorted(path for path in every if (SOURCE.parent / path).is_file())
+    assert len(base) + len(engine) == len({*base, *engine})
+    assert Path("ledto/clocks/lamport.py") in base
+    assert Path("ledto/questions/why.py") in engine
+
+
+def test_extras_of_a_release_bring_the_engine(release: Any) -> None:
+    """Who installs `ledto[spark]` from an index must get what a clone has, of the same version."""
+    base, engine = release.project("ledto"), release.project("ledto-engine")
+    pinned = f"ledto-engine=={ledto.__version__}"
+    assert base["dependencies"] == []
+    assert {name for name, needs in base["optional-dependencies"].items() if pinned not in needs} == {"interop", "java"}
+    assert {"ask", "sql", "notebook", "cli", "spark", "serve", "papers"} <= set(base["optional-dependencies"])
+    assert engine["dependencies"] == [f"ledto=={ledto.__version__}"]
+    assert "scripts" in engine
+    assert "scripts" not in base
+
+
+@pytest.mark.slow
+def test_who_only_asks_installs_little(tmp_path: Path) -> None:
+    """In a real environment with that extra alone, all questions are answered, and little of the disk is taken."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "--no-compile", f"{ROOT}[ask]"], check=True)
+    (tmp_path / "shop.jsonl").write_text(SHOP)
+    done = subprocess.run([python, "-I", "-c", TELL + ASK], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    taken = int(
+        subprocess.run(["du", "-sm", tmp_path / "env"], capture_output=True, text=True, check=True).stdout.split()[0]
+    )
+    assert taken < MOST_ASK_MB

@@ -173,6 +173,14 @@ def test_sql_answers_as_the_command_does(history: History) -> None:
     assert (len(answer), answer.columns[:2]) == (3, ["process", "seqs"])
 
 
+def test_columns_of_one_name_are_all_kept(history: History) -> None:
+    """Two counts have the same name: an object of JSON, or a table of polars, would lose one of them."""
+    answer = history.sql('SELECT count(*), count(DISTINCT process), 7 AS "count_2" FROM events')
+    names = answer.columns
+    assert answer.to_json() == [dict(zip(names, (6, 3, 7), strict=True))]
+    assert len(set(names)) == answer.to_polars().width == 3
+
+
 def test_sql_keeps_what_a_query_made(history: History) -> None:
     """A notebook works in steps: a table made in one cell is asked in the next."""
     history.sql("CREATE OR REPLACE TABLE late AS SELECT * FROM events WHERE seq > 1")

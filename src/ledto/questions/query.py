@@ -104,6 +104,7 @@ class SqlDatabase:
 def _table_of(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """Read all rows. Sums of integers have 128 bits, which Arrow has as decimals: make integers of those that fit."""
     table = relation.to_arrow_table()
+    table = table.rename_columns(different_names(table.column_names))
     for place, kind in enumerate(relation.types):
         if str(kind) == "HUGEINT":
             try:
@@ -112,6 +113,18 @@ def _table_of(relation: duckdb.DuckDBPyRelation) -> pa.Table:
                 continue
             table = table.set_column(place, table.column_names[place], column)
     return table
+
+
+def different_names(columns: list[str]) -> list[str]:
+    """Number columns of the same name, as in ``count``, ``count_2``: JSON and polars have each name only once."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names or (number > 1 and name in columns):
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
 
 
 def json_value(value: object) -> object:
