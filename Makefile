@@ -38,7 +38,7 @@ check: $(READY) ## style, types (benchmarks and examples included), and who may 
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-logo
 
-wheel: $(READY) ## build the wheel; fail unless it is under 1 MB alone, and imports in less than 0.1 s
+wheel: $(READY) ## build the two wheels of a release; fail unless the one for applications is under 1 MB, and imports in 0.1 s
 	@$(PY) .ci/wheel.py
 
 bench: $(READY) ## measure the rates that the documentation states
