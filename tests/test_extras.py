@@ -77,7 +77,8 @@ FORMATS = {
     '"scopeSpans": [{"spans": [{"traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174", "name": "GET", '
     '"startTimeUnixNano": "1544712660000000000", "endTimeUnixNano": "1544712661000000000"}]}]}]}\n',
     "jaeger": '{"data": [{"traceID": "5b8efff798038103", "spans": '
-    '[{"traceID": "5b8efff798038103", "spanID": "eee19b7ec3c1b174", "operationName": "GET", "startTime": 1544712660000000, "duration": 5, "processID": "p1"}], '
+    '[{"traceID": "5b8efff798038103", "spanID": "eee19b7ec3c1b174", '
+    '"operationName": "GET", "startTime": 1544712660000000, "duration": 5, "processID": "p1"}], '
     '"processes": {"p1": {"serviceName": "cart"}}}]}\n',
     "zipkin": '[{"traceId": "5b8efff798038103", "id": "eee19b7ec3c1b174", "name": "get", "timestamp": 1544712660000000, '
     '"duration": 5, "localEndpoint": {"serviceName": "cart"}}]\n',
