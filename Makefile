@@ -1,7 +1,7 @@
 # Every target sets up what it needs, once, in .venv; a second run starts at once.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo shell test test-all test-bounds check wheel bench lock clean
+.PHONY: help demo shell test test-all test-bounds check check-deploy wheel bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -45,10 +45,17 @@ bench: $(READY) ## measure the rates that the documentation states
 	@$(PY) -m benchmarks $(ARGS)
 
 # Into a folder of its own: what the lock is made with is no part of what it locks.
-lock: $(PY) ## make requirements/serve.lock anew: every package that the service needs, by hash
+COMPILE := build/uv/bin/uv pip compile --universal --python-version 3.11 --upgrade --generate-hashes --no-emit-index-url --no-annotate \
+  --custom-compile-command "make lock" -q
+
+lock: $(PY) ## make requirements/*.lock anew: every package of the images (the service, its build, the examples), by hash
 	@$(PY) -m pip install -qq --disable-pip-version-check --upgrade --target build/uv uv
-	@build/uv/bin/uv pip compile pyproject.toml --extra serve --extra java --universal --python-version 3.11 --upgrade \
-	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -q -o requirements/serve.lock
+	@$(COMPILE) pyproject.toml --extra serve --extra java -o requirements/serve.lock
+	@$(COMPILE) requirements/build.in -o requirements/build.lock
+	@$(COMPILE) requirements/examples.in -o requirements/examples.lock
+
+check-deploy: $(READY) ## check Dockerfile, compose.yaml and deploy/ with the tools that read them; fetches those tools
+	@$(PY) .ci/check_deploy.py
 
 clean: ## remove everything that was made here, .venv included
 	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse

@@ -9,6 +9,8 @@ refusal are two traces that only share the memory of ``opay``.
 
 What the services export, requests of OTLP with spans and logs, is files below a folder, or goes to a collector such as
 ``ledto serve``, at http://127.0.0.1:4318. The last line printed is the id of the trace that failed.
+
+``python examples/otel_shop.py --listen SERVICE HOST:PORT [UPSTREAM]`` runs one of the services alone, as in compose.yaml.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def add_status(app: FastAPI) -> None:
 MAKERS = {"oweb": web, "oorders": orders, "opay": pay}
 
 
-def serve(service: str, listening: int, upstream: str) -> None:
+def serve(service: str, listening: int, upstream: str = "") -> None:
     """Be one service, at a socket that listens already, until SIGTERM."""
     import uvicorn
     from opentelemetry import _logs, trace
@@ -244,6 +246,10 @@ def play_to(collector: str) -> Truth:
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
         serve(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    elif sys.argv[1] == "--listen":
+        host, _, port = sys.argv[3].rpartition(":")
+        listening = socket.create_server((host, int(port)))
+        serve(sys.argv[2], listening.detach(), *sys.argv[4:])
     else:
         target = sys.argv[1]
         truth = play_to(target) if target.startswith("http") else play(Path(target))
