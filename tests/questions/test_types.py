@@ -283,6 +283,7 @@ HOSTILE += (
     "stored",
     "events",
     "line\nbreak",
+    "nul\0x",
     "\\",
     "~/0",
 )
