@@ -283,7 +283,6 @@ HOSTILE += (
     "stored",
     "events",
     "line\nbreak",
-    "nul\0x",
     "\\",
     "~/0",
 )
@@ -305,8 +304,10 @@ def test_names_of_any_kind_can_be_asked_for(tmp_path: Path) -> None:
             assert asked.test(history.run.rows(range(len(written)), asked.columns)).nonzero()[0].tolist() == [position]
             query = prepare(f"SELECT position FROM events WHERE {condition}", history.run, sql)
             assert sql.execute(query).fetchall() == [(position,)], name
-    with pytest.raises(BadCondition, match="there is no column"):
-        history.why("@1", where='"nul\0name" = 1')
+    for condition in ("who = 'a\0b'", '"nul\0x" = 1'):
+        # DuckDB's parser would cut the text, and find what has only its beginning.
+        with pytest.raises(BadCondition, match="NUL"):
+            history.why("@1", where=condition)
 
 
 def test_joins_and_groups_keep_the_meaning_of_sql(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ledto.questions.sql import names_of
 from ledto.questions.syntax import Node, NotParsed, parse_queries, write_queries
 
 _NO_COLUMN = re.compile(r'Referenced (?:column|table) "((?:[^"]|"")+)" (?:was )?not found')
+_NO_MEMBER = re.compile(r"Cannot extract field '([^']+)' from expression \"([^\"]+)\"")
 
 
 def prepare(text: str, run: Run, connection: duckdb.DuckDBPyConnection) -> str:
@@ -54,8 +55,11 @@ def hint_for(fault: duckdb.Error, run: Run) -> str | None:
     """Say how to quote, and which names are similar, if DuckDB refused a query for its syntax or a name in it."""
     if isinstance(fault, duckdb.ParserException):
         return HOW_TO_QUOTE
-    missing = _NO_COLUMN.search(str(fault))
-    return names_of(run).describe_unknown([missing[1].replace('""', '"')]) if missing else None
+    names = names_of(run)
+    if missing := _NO_COLUMN.search(str(fault)):
+        return names.describe_unknown([missing[1].replace('""', '"')])
+    missing = _NO_MEMBER.search(str(fault))
+    return names.describe_unknown([missing[2], missing[1]]) if missing else None
 
 
 COLUMNS = {
