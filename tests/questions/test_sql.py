@@ -213,6 +213,26 @@ def test_spark_has_the_same_columns(oddly_named: Path, spark: SparkSession) -> N
     assert columns_of_attributes(found.columns, [tuple(row) for row in found.collect()]) == ODD_COLUMNS
 
 
+def test_spark_has_the_same_types(tmp_path: Path, spark: SparkSession) -> None:
+    """A sum in a report would be right on one engine, and on the other fail or compare texts."""
+    events = draw(Random(2), "", 2, 12)
+    for number, event in enumerate(events):
+        code = {"http": {"status_code": 500 + number}} if number % 2 else {"http.status_code": 400 + number}
+        odd = {"a?b": {"c'd": number}} if number % 3 else {"a?b": [number]}
+        event.attributes = {**code, **odd, "flag": number > 5, "share": number / 4, "mixed": number or "none"}
+    write_history(tmp_path, [(events, [])], [])
+    for statement in views(tmp_path, dialect="spark").split(";\n"):
+        spark.sql(statement.rstrip(";"))
+    names = ("position", "http.status_code", "a?b.c'd", "flag", "share", "mixed")
+    query = f"SELECT {', '.join(f'`{name}`' for name in names)} FROM events ORDER BY position"
+    found = spark.sql(query)
+    assert [kind for _, kind in found.dtypes] == ["bigint", "bigint", "bigint", "boolean", "double", "string"]
+    with connect(tmp_path) as sql:
+        rows = sql.execute(query.replace("`", '"')).fetchall()
+    assert [tuple(row) for row in found.collect()] == rows
+    assert [row[1:] for row in rows[:2]] == [(400, None, False, 0.0, "none"), (501, 1, False, 0.25, "1")]
+
+
 def test_ten_thousand_attributes_can_be_queried(tmp_path: Path) -> None:
     """Logs that put an id into the name of an attribute are common enough."""
     write_history(tmp_path, [], [[draw(Random(1), "", 1, 9)]])
