@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ledto.history import BadCondition
@@ -119,3 +121,21 @@ def test_a_condition_names_the_attributes_that_are_unknown() -> None:
     )
     assert condition.unknown(["http", "who"]) == ("statsu",)
     assert condition.unknown([]) == ("statsu", "http.code", "who")
+
+
+@pytest.mark.parametrize(
+    "attributes", [None, {"end": "integer", "case": "integer", "order.from": "text", "äöü": "text"}]
+)
+def test_reserved_words_are_names_where_nothing_else_makes_sense(attributes: dict[str, str] | None) -> None:
+    """Shops have orders and spans have ends; who subscribes must not have to know the words of SQL."""
+    condition = (
+        "äöü = 'ü' AND (end = 5 OR case = 3) AND order.from = 'here' AND CASE WHEN end = 5 THEN true ELSE true END"
+    )
+    parsed = Condition(condition, DELIVERED, attributes, lenient=True)
+    given = [{"end": 5, "order.from": "here"}, {"case": 3, "order": {"from": "here"}}, {"end": 5, "order": "here"}]
+    rows = pa.Table.from_pylist([{"attributes": json.dumps({"äöü": "ü", **each})} for each in given], DELIVERED)
+    expected = [True, attributes is None, False]
+    assert parsed.test(rows.select(parsed.columns)).tolist() == expected
+    for typo in ("end = 5 AND AND", "end = 5 OR OR case = 3", "end = = 5", "end = 5 end", "end = 5 GROUP BY end"):
+        with pytest.raises(BadCondition):
+            Condition(typo, DELIVERED, attributes, lenient=True)

@@ -18,12 +18,8 @@ Node = dict[str, Any]
 MOST_QUOTED = 50
 """The most words of a query that are put in quotes."""
 _WORD = re.compile(r"\w+")
-_GRAMMAR = frozenset(
-    {
-        *("and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "between"),
-        *("case", "when", "then", "else", "end", "cast", "as", "select", "from", "where"),
-    }
-)
+_BETWEEN_NAMES = frozenset({"and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "between"})
+"""Words that are rather repeated by mistake than the names of attributes."""
 
 
 class NotParsed(ValueError):
@@ -43,7 +39,7 @@ def closed_connection() -> duckdb.DuckDBPyConnection:
 
 def may_be_name(word: str) -> bool:
     """Tell whether a reserved word may be the name of an attribute, where attributes are not known."""
-    return word.lower() not in _GRAMMAR
+    return word.lower() not in _BETWEEN_NAMES
 
 
 def parse_queries(
