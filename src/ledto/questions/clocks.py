@@ -105,6 +105,7 @@ class Clocks(Answer):
             "message_delays": self.message_delays,
             "report_delays": self.report_delays,
             "same": [asdict(clocks) for clocks in self.same],
+            "unit": self.unit,
         }
 
     def to_arrow(self) -> pa.Table:

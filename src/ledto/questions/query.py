@@ -69,8 +69,6 @@ class SqlDatabase:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._connection = duckdb.connect()
-        # A name that is no view must not become a variable of the program that asks.
-        self._connection.execute("SET python_enable_replacements = false")
         self._made: set[str] = set()
         self._making = Lock()
 

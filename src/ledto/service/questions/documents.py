@@ -297,6 +297,7 @@ class ClocksDocument(Document):
     )
     message_delays: dict[str, Any]
     report_delays: dict[str, Any]
+    unit: str = Field(description="The unit of offsets and delays.")
 
 
 class OrderedDocument(EventDocument):
