@@ -82,6 +82,9 @@ def test_the_diagram_has_the_events_and_messages_of_the_answer(history: History)
     links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
     assert links == {f"#{attributes['id']}" for tag, attributes in page.tags if tag == "tr" and "id" in attributes}
     assert "Missing: 1 of stock between 1 and 3." in why._repr_html_()
+    steps = [str(attributes["class"]) for tag, attributes in page.tags if tag == "line"]
+    assert steps.count("step omits") == 1, "a report is missing between two events of stock"
+    assert steps.count("step") == 1
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ledto.history.run import Run
 from ledto.questions.answer import ASKED, CAUSE, POSSIBLE, Answer, ShownEvents, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.missing import Missing, missing_in_past
-from ledto.questions.path import ANSWERED, ListedEdge, PathStep, path
+from ledto.questions.path import ANSWERED, LINE, ListedEdge, PathStep, path
 from ledto.questions.relation import relation
 from ledto.questions.standing import Standing
 
@@ -130,7 +130,9 @@ class Explanation(Related):
         if not self.steps:
             return Related.shown_events(self, most)
         path = [self.steps[0].cause, *(step.effect for step in self.steps)]
-        edges = [ListedEdge(step.cause.position, step.effect.position, step.kind) for step in self.steps]
+        # Other events of a line may be between the ends of a step along it: it is drawn as a later step of the line.
+        apart = (step for step in self.steps if step.kind != LINE)
+        edges = [ListedEdge(step.cause.position, step.effect.position, step.kind) for step in apart]
         role = CAUSE if all(step.recorded for step in self.steps) else POSSIBLE
         events = [*((role, event) for event in path[:-1]), (ASKED, path[-1])]
         return ShownEvents(events[-most:], len(events), edges)

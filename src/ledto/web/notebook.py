@@ -110,7 +110,8 @@ def _within_page(parts: Sequence[str]) -> str:
 
 def _draw_events(shown: ShownEvents, summary: str, key: str) -> str:
     steps = [*shown.steps] or _steps_by_message([event for _, event in shown.events])
-    known = bool(shown.steps)
+    # In a history without lines, an event follows the one before in its process: numbers tell whether one is left out.
+    known = bool(shown.steps) and any(event.line is not None for _, event in shown.events)
     dots = [
         _make_dot(event, role, f"{key}-{number}", steps, follows_known=known)
         for number, (role, event) in enumerate(shown.events, 1)
