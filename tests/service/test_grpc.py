@@ -185,6 +185,13 @@ def test_no_message_whatever_is_answered_otherwise_than_over_http(
     assert (answered.code, answered.details, answered.body) == (code, said, answer)
 
 
+def test_what_grpc_compressed_is_unpacked_within_the_limit(channel: grpc.Channel) -> None:
+    """gRPC's own limit holds for what was sent: a few kilobytes would take all memory."""
+    answered = call(channel, bytes(20 << 20), packed=True)
+    assert (answered.code, "after decompression" in answered.details) == (Code.INVALID_ARGUMENT, True)
+    assert call(channel, SPANS, packed=True).code is Code.OK
+
+
 def test_a_message_beyond_the_limit_is_never_held(channel: grpc.Channel) -> None:
     """One sender could take all memory. Without a time to retry, an exporter drops the batch and goes on."""
     answered = call(channel, bytes((1 << 20) + 1))
