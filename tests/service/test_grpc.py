@@ -186,7 +186,7 @@ def test_no_message_whatever_is_answered_otherwise_than_over_http(
 
 
 def test_what_grpc_compressed_is_unpacked_within_the_limit(channel: grpc.Channel) -> None:
-    """gRPC's own limit holds for what was sent: a few kilobytes would take all memory."""
+    """Many versions of gRPC look at the size only after they have unpacked: a few kilobytes would take all memory."""
     answered = call(channel, bytes(20 << 20), packed=True)
     assert (answered.code, "after decompression" in answered.details) == (Code.INVALID_ARGUMENT, True)
     assert call(channel, SPANS, packed=True).code is Code.OK
@@ -344,6 +344,23 @@ def test_many_calls_at_once_are_stored_or_told_to_wait(tmp_path: Path) -> None:
         assert len(stage.rows()) == 4 * stored
         counted = stage.get("/metrics").body.decode()
         assert f'requests_total{{path="{METHOD["traces"]}",status="OK"}} {stored}.0\n' in counted
+
+
+def test_connections_are_bounded_and_health_is_still_told(tmp_path: Path) -> None:
+    """Whoever opens connections and says nothing would use up the service's open files."""
+    with served(tmp_path / "h", settings=settings(limits=Limits(connections=2))) as stage, ExitStack() as opened:
+        address = urlsplit(str(stage.running.grpc))
+        connections = [
+            opened.enter_context(socket.create_connection((str(address.hostname), address.port or 0), timeout=WAIT_S))
+            for _ in range(6)
+        ]
+        greeted = [bool(each.recv(1)) for each in connections]
+        assert 0 < sum(greeted) <= 2
+        assert stage.get("/readyz").document == {"broker": "ready", "grpc": "ready"}
+        for each in connections:
+            each.close()
+        with connected(stage) as channel:
+            until(lambda: call(channel, SPANS).code is Code.OK)
 
 
 def test_a_call_that_is_cancelled_leaves_nothing_behind(stage: Stage) -> None:

@@ -3,7 +3,8 @@
 The bytes of a message go to the same `Collector` as the body of an HTTP request. gRPC does the framing, and nothing else:
 
 - a call is read by us, although it has one message: the token is checked, and the request counted, before its body is read;
-- gRPC does not decompress: it would do so without a limit. Its message then begins as gzip does, and as no OTLP request can;
+- gRPC does not decompress, because many versions do so without a limit. A message then begins as gzip does, and as no OTLP
+  request can;
 - gRPC gives a message as a whole, so its bytes cannot be counted as they come: few are read at once (`ReadingSlots`).
 
 HAZARD: a read that has begun must not be cancelled while its call lives, because gRPC still writes to its memory. End the
