@@ -233,6 +233,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
         for at, name in enumerate(names, start=1)
     ]
     events[4]["level"] = "error"
+    events[3]["trace"] = ["first\nsecond\tthird", {"at": "C:\\new\\text"}]
     log.write_text("\n".join(map(json.dumps, events)))
     ledto.observe([str(log)], str(folder / "shop.history"))
     return str(folder / "shop.history")
@@ -269,6 +270,15 @@ def test_a_question_takes_a_text_for_an_event(shop: str) -> None:
         history.why("order faild")
     with pytest.raises(EventNotFound, match="there is no event 99 of process 'pay'"):
         history.why("pay:99")
+
+
+@pytest.mark.parametrize(
+    "text", ["second", "third", "first second", "FIRST second, third", "new", "c new text", "text"]
+)
+def test_what_json_escapes_is_found(shop: str, text: str) -> None:
+    """A stack trace has ends of lines, which its JSON spells with letters: the words after them would not be found."""
+    assert [event.id for event in ledto.open(shop).find(text)] == ["pay:4"]
+    assert not ledto.open(shop).find("nsecond").events
 
 
 def test_the_command_lists_what_to_ask_next(shop: str) -> None:
