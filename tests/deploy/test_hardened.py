@@ -107,6 +107,8 @@ def test_every_question_is_answered_where_nothing_can_be_written(history: Path, 
     assert len(failed) == 1, "besides observe, which has to write"
     assert found["user"] == UNKNOWN_USER
     assert found["bytes"] < 512 << 20, "a container for asking has 512 MB"
+    alone = run_confined([sys.executable, "-m", "ledto.cli", "processes", history])
+    assert (alone.returncode, alone.stderr) == (0, ""), "and as the command that is typed"
 
 
 def test_a_history_is_made_and_asked_with_temporary_files_only(history: Path, tmp_path: Path) -> None:
