@@ -187,6 +187,12 @@ def test_code_is_compiled_where_nothing_can_be_kept(tmp_path: Path) -> None:
     assert _run(code, TMPDIR=str(tmp_path), **given) == f"[1, 2, 0] {private}", "the next process finds it there"
 
 
+def test_code_is_compiled_without_its_source() -> None:
+    """Where only byte code is installed, a large log would end in a trace-back, and a small one would not."""
+    no_source = "import inspect\ndef gone(_): raise OSError('no source')\ninspect.getsource = gone\n"
+    assert _run(f"{no_source}{TINY}print(order)", LEDTO_KERNELS="compiled") == "[1, 2, 0]"
+
+
 def test_what_is_kept_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling once a machine is enough; a change in a part that the kernel calls is compiled anew."""
     from ledto.kernels import compiled

@@ -147,6 +147,24 @@ def test_a_message_between_events_at_one_time_is_a_tie_and_no_answer(tmp_path: P
             assert any(sent & {*receiver.recorded, *receiver.assumed} for receiver in received)
 
 
+def test_what_does_not_fit_into_memory_goes_to_a_private_folder(
+    made: tuple[Path, list[Made]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sort of all events failed in a container whose current folder is read-only; elsewhere all users could read them."""
+    monkeypatch.chdir(tmp_path)
+    connection = connect(made[0])
+    [[folder]] = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    connection.execute("SET memory_limit = '20MB'")
+    connection.execute("SET threads = 1")
+    numbers = "SELECT range AS number, repeat('x', 40) AS text FROM range(1_000_000)"
+    [[last]] = connection.execute(
+        f"SELECT max(number) FROM ({numbers} ORDER BY text, number DESC LIMIT 900_000)"
+    ).fetchall()
+    assert last == 999_999
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_another_dialect_is_refused(made: tuple[Path, list[Made]]) -> None:
     """The error names those there are."""
     with pytest.raises(ValueError, match="duckdb, spark"):

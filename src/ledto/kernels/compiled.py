@@ -90,7 +90,10 @@ class Recipe:
             return None
         made_from = sha256()
         for function in _with_parts(self._function):
-            made_from.update(inspect.getsource(function).encode())
+            try:
+                made_from.update(inspect.getsource(function).encode())
+            except OSError:  # Only byte code is installed, and numba keeps nothing without the source.
+                return None
             for name in function.__code__.co_names:
                 made_from.update(f"{name}={_constant(function.__globals__.get(name))}\n".encode())
         return folder / f"{self._function.__name__}-{made_from.hexdigest()[:16]}"
