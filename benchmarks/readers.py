@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.otlp_traces import Json, document, json_lines, protobuf, requests
 from benchmarks.readers_logs import cases as log_cases
+from benchmarks.readers_text import cases as text_cases
 from benchmarks.report import Goal, Section
 from benchmarks.span_files import jaeger, jaeger_lines, zipkin, zipkin_lines
 from ledto.sources import Source
@@ -25,6 +26,8 @@ from ledto.sources.zipkin.source import Zipkin
 
 SPANS = 16_000
 ROUNDS = 3
+GOAL_US = 10.0
+"""What a line of the text formats that have a goal may take: 100,000 lines a second."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,15 @@ class Format:
 def formats() -> list[Format]:
     """The formats that are measured."""
     logs = [Format(name, data, data.count(b"\n"), "line", source) for name, data, source in log_cases()]
-    return [*_span_formats(requests(SPANS)), *logs]
+    text = [
+        Format(name, data, data.count(b"\n"), "line", source, goal_us=GOAL_US if _has_goal(name) else None)
+        for name, data, source in text_cases()
+    ]
+    return [*_span_formats(requests(SPANS)), *logs, *text]
+
+
+def _has_goal(name: str) -> bool:
+    return name.startswith(("csv", "logfmt", "json, "))
 
 
 def _span_formats(made: list[Json]) -> list[Format]:

@@ -461,6 +461,10 @@ def test_what_is_assumed_is_said_and_a_file_says_its_year(tmp_path: Path) -> Non
     assert json.loads(batch["attributes"][0].as_py())["assumed_year"] == 2023
     with pytest.raises(SourceError, match="is for the format tsv, not for csv; leave out --format"):
         find_inputs([str(log)], format="csv", options={"mapping": str(_toml(tmp_path, 'format = "tsv"\n' + LEAST))})
+    odd = tmp_path / "odd.csv"
+    odd.write_text("who;when\npay;5\n")
+    mapping = str(_toml(tmp_path, 'process = "who"\ntime = "when"\n'))
+    assert find_inputs([str(odd)], options={"mapping": mapping}).formats == ("csv",)
     with pytest.raises(SourceError, match="--zone is a time zone"):
         source("syslog", {"zone": "Nowhere"})
 

@@ -10,9 +10,11 @@ from typing import Any, Final
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.files import InputFile, find_files
 from ledto.sources.mapping.builtin import BUILT_IN
+from ledto.sources.mapping.file import DEFAULT_FORMAT, load_mapping
+from ledto.sources.mapping.reading import FileLayout
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.parquet import PARQUET_SUFFIXES
-from ledto.sources.records.formats import RECORD_FORMATS
+from ledto.sources.records.formats import RECORD_FORMATS, sniff_records
 from ledto.sources.registry import HEAD_BYTES, SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
 
 PARQUET: Final = "parquet"
@@ -136,13 +138,22 @@ def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> 
     if (likely in (None, "shiviz") or likely in RECORD_FORMATS) and ("regex" in options or "delimiter" in options):
         return "shiviz"
     if "mapping" in options and (likely is None or likely in RECORD_FORMATS or likely in BUILT_IN):
-        return "mapped"
+        return _format_of_mapped(file, head, str(options["mapping"]))
     if likely is not None:
         return likely
     if file.suffix in known_format("ledto").suffixes and head.lstrip()[:1] not in (b"{", b"["):
         # The file is not even JSON. This format gives a row for each line, with what is wrong with it.
         return "ledto"
     raise UnknownFormat(file.name)
+
+
+def _format_of_mapped(file: InputFile, head: bytes, mapping: str) -> str:
+    """Return the format of a file that is read by a mapping: the one that its head has, if the mapping names none."""
+    if load_mapping(mapping).format is None:
+        sniffed = sniff_records(FileLayout(file.name, head).head)
+        if sniffed is not None and sniffed[0] != DEFAULT_FORMAT:
+            return sniffed[0]
+    return "mapped"
 
 
 def _make_sources(formats: Sequence[str], options: Mapping[str, Any]) -> dict[str, Source]:
