@@ -74,8 +74,11 @@ class QuickMapping:
             for made in self._rules[rule].columns(records, texts, unread):
                 made["place"] = places
                 ranges.append(columns.add(made, len(of_rule)))
-            for number, of_record in zip(of_rule, zip(*ranges, strict=True), strict=True):
-                rows[number] = of_record
+            if len(of_rule) == len(rows):
+                rows = list(zip(*ranges, strict=True))
+            else:
+                for number, of_record in zip(of_rule, zip(*ranges, strict=True), strict=True):
+                    rows[number] = of_record
             for number in unread:
                 rows[of_rule[number]] = None
         return rows
@@ -262,7 +265,7 @@ class _QuickAttributes:
             used, first = self._used, FIRST_OF_TYPED
             left = [
                 {
-                    name: as_json(value) if type(value) is str and value[:1] in first else value
+                    name: value if type(value) is not str or value[:1] not in first else as_json(value)
                     for name, value in record.items()
                     if name not in used
                 }

@@ -178,7 +178,7 @@ class _ChunkReader:
                 if record is not None:
                     _add_fields(record, self._fields_at(place))
         records: list[Any] = fields
-        if any(b"\0" in raw for raw in decoded.raws):
+        if b"\0" in b"".join(decoded.raws):
             # Few columns may hold a NUL character: the exact reader looks.
             pairs = zip(fields, decoded.raws, strict=True)
             records = [None if b"\0" in raw else record for record, raw in pairs]

@@ -17,6 +17,7 @@ from msgspec import Raw
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(\.[0-9]{1,40})?", re.ASCII)
+_is_number = _NUMBER.fullmatch
 _WITH_EXPONENT = re.compile(r"-?[1-9](?:\.[0-9]{1,17})?e[+-][0-9]{2,3}", re.ASCII)
 _LAST_OF_TYPED: Final = frozenset("0123456789e")
 _SURELY_64_BITS = 18
@@ -30,7 +31,7 @@ def typed(text: str) -> str | int | float | bool:
     """Return the number or truth value that a text means; the text itself if it means none."""
     if text[:1] not in FIRST_OF_TYPED or not text:
         return text
-    number = _NUMBER.fullmatch(text)
+    number = _is_number(text)
     if number is None:
         if text in _BOOLEANS:
             return _BOOLEANS[text]
@@ -46,6 +47,11 @@ def as_json(text: str) -> Any:
     if text.isdigit() and len(text) <= _SURELY_64_BITS and text.isascii():
         return int(text) if text[0] != "0" or len(text) == 1 else text
     if text[-1:] not in _LAST_OF_TYPED:
+        return text
+    number = _is_number(text)
+    if number is not None and number[1] is not None:
+        return Raw(text.encode())
+    if number is None and text not in _BOOLEANS and "e+" not in text and "e-" not in text:
         return text
     value = typed(text)
     return Raw(text.encode()) if isinstance(value, float) else value
