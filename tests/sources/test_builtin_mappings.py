@@ -20,6 +20,7 @@ from ledto.sources.mapping.builtin import BUILT_IN
 from ledto.sources.mapping.documents import document_chunks
 from ledto.sources.mapping.file import read_mapping
 from ledto.sources.mapping.source import Mapped
+from ledto.sources.registry import recognise
 from tests.sources.reading import SAMPLES, rows
 
 SAMPLE_OF = {
@@ -339,6 +340,17 @@ def test_falco_tells_what_one_thread_did(tmp_path: Path) -> None:
         },
     )
     assert [history.event(f"node-1:{number}").error for number in (1, 2, 3)] == [None, None, True]
+
+
+@pytest.mark.parametrize("format", ["ecs", "tetragon", "falco"])
+def test_records_are_recognised_in_the_files_of_containers(format: str) -> None:
+    """Falco, Tetragon and most services write to a container's output, and Kubernetes wraps each line."""
+    lines = sample(format).splitlines()[:4]
+    wrapped = b"".join(b"2024-05-01T12:00:07.000000001Z stdout F " + line + b"\n" for line in lines)
+    assert recognise(wrapped, ".log") == format
+    told = ("process", "line", "time", "name", "sends", "receives")
+    found = [{name: row.get(name) for name in told} for row in read(format, wrapped)]
+    assert found == [{name: row.get(name) for name in told} for row in read(format, b"\n".join(lines))]
 
 
 @pytest.mark.parametrize("format", BUILT_IN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -111,10 +111,11 @@ def recognise(head: bytes, suffix: str) -> str | None:
         return "ledto"
     layout = FileLayout("", head)
     if layout.wrapper is not None:
-        return _recognise_records(layout.head, in_container=True) or "text"
+        mapping = _marked(layout.head, BUILT_IN) if layout.head.startswith(b"{") else None
+        return mapping or _recognise_records(layout.head, in_container=True) or "text"
     if b"__REALTIME_TIMESTAMP" in head[:_FIRST_BYTES] and _recognise_records(head) == "journald":
         return "journald"
-    if text[:1] in b"{[" and (format_name := next((name for name, marks in _MARKS if _all_in(marks, text)), None)):
+    if text[:1] in b"{[" and (format_name := _marked(text, SOURCES)) is not None:
         return format_name
     if _VECTOR.search(text):
         return "shiviz"
@@ -139,8 +140,10 @@ def _recognise_records(head: bytes, *, in_container: bool = False) -> str | None
     return None if drafted is None else name
 
 
-def _all_in(marks: tuple[re.Pattern[bytes], ...], text: bytes) -> bool:
-    return all(mark.search(text) for mark in marks)
+def _marked(text: bytes, formats: Collection[str]) -> str | None:
+    """Return the first of these formats whose marks are all in the text; None if there is none."""
+    marked = (name for name, marks in _MARKS if name in formats and all(mark.search(text) for mark in marks))
+    return next(marked, None)
 
 
 def _begins_with_event(text: bytes) -> bool:
