@@ -55,8 +55,7 @@ def observe(
     format: Annotated[
         str | None,
         typer.Option(
-            help="ledto, otlp, jaeger, zipkin, shiviz, tracing; csv, tsv, json, logfmt, syslog, journald, regex, text; "
-            "mapped.",
+            help="A name of docs/sources.md, such as otlp, ecs, csv or mapped.",
             metavar="NAME",
             show_default="found",
         ),
