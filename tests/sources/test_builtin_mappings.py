@@ -106,6 +106,22 @@ def test_ecs_fields_may_be_nested_or_have_dots() -> None:
     assert [row["process"] for row in read("ecs", json.dumps(mixed))] == ["a@n"]
 
 
+def test_logs_and_traces_of_one_process_are_read_together(tmp_path: Path) -> None:
+    """What a request logged belongs between the start and the end of its span, whoever recorded that."""
+    segment = {
+        "trace_id": "1-7f0c8a51-d2b34c6f9a1e5b7d3c2f4e60",
+        "id": "a1b2c3d4e5f60718",
+        "name": "shop",
+        "aws": {"ecs": {"container_id": "shop-1"}},
+        "start_time": 1714564799.9,
+        "end_time": 1714564800.5,
+    }
+    (tmp_path / "segment.json").write_text(json.dumps(segment))
+    history = ledto.observe([tmp_path / "segment.json", SAMPLES / "ecs.jsonl", SAMPLES / "gcp.jsonl"], tmp_path / "h")
+    relations = {("a1b2c3d4e5f60718/start", "e1"): "before", ("e4", "a1b2c3d4e5f60718"): "before"}
+    assert_relations(history, relations | {("a1b2c3d4e5f60718/start", "e2"): "possible"})
+
+
 def test_log_entries_are_on_the_lines_of_traces_and_operations(tmp_path: Path) -> None:
     """A firewall that was changed while a machine was being deleted is not its cause."""
     assert_relations(
