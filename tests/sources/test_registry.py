@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,11 @@ def test_a_mapping_of_ones_own_goes_before_one_that_is_recognised(tmp_path: Path
     recognised = find_inputs([str(SAMPLES / "falco.jsonl")])
     assert recognised.formats == ("falco",)
     assert recognised.notes == ("falco is read by the mapping falco that comes with ledto",)
+
+
+def test_a_document_that_a_mapping_reads_is_json_whatever_its_lines_look_like(tmp_path: Path) -> None:
+    """An indented document looks like lines of text."""
+    file = tmp_path / "trail.json"
+    file.write_text(json.dumps(json.loads((SAMPLES / "cloudtrail.json").read_text()), indent=2))
+    assert find_inputs([str(file)], options={"mapping": "cloudtrail"}).formats == ("mapped",)
+    assert find_inputs([str(file)]).formats == ("cloudtrail",)

@@ -125,7 +125,7 @@ class _MappingReader:
             default = {"span": content["span"]}
         rules.append(self._read_rule(default, "default", common))
         self._check_repeated(content)
-        return LogMapping(tuple(rules), named, options, holder)
+        return LogMapping(tuple(rules), named if holder is None else DEFAULT_FORMAT, options, holder)
 
     def _read_format(self, content: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
         """Return the format that the mapping names, and its options; None if it names none."""
