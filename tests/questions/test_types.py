@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,6 +83,15 @@ def number_of(value: Value) -> tuple[float, int] | None:
 def boolean_of(value: Value) -> bool | None:
     text = (text_of(value) or "").lower()
     return True if text in YES else False if text in NO else None
+
+
+def cast_to_number(value: Value) -> float | None:
+    """What SQL makes of a value when asked: also of true and false, and of what is not finite."""
+    text = text_of(value) or ""
+    if text in ("nan", "inf"):
+        return math.inf
+    found = number_of(text)
+    return float(text == "true") if text in ("true", "false") else None if found is None else found[0]
 
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -314,7 +324,12 @@ def test_joins_and_groups_keep_the_meaning_of_sql(tmp_path: Path) -> None:
     """Names of results, of other tables and of tables of one's own come before attributes, as SQL has it."""
     events = draw(Random(6), "", 2, 30)
     for number, event in enumerate(events):
-        event.attributes = {"order": number % 5, "effect": "none", "status": "unknown" if number % 3 else number}
+        event.attributes = {
+            "order": number % 5,
+            "effect": "none",
+            "status": "unknown" if number % 3 else number,
+            "flag": number < 4,
+        }
     write_history(tmp_path, [(events, [])], [])
     run = History(tmp_path).run
     count = {each: sum(number % 3 == 0 and number >= each for number in range(30)) for each in (5, 20)}
@@ -324,6 +339,10 @@ def test_joins_and_groups_keep_the_meaning_of_sql(tmp_path: Path) -> None:
         "SELECT order, count(*) AS n FROM events WHERE order < 2 GROUP BY order ORDER BY order": [(0, 6), (1, 6)],
         "SELECT max(order) AS status FROM events HAVING status >= 4": [(4,)],
         "SELECT max(status) >= 27, avg(status) FROM events": [(True, 13.5)],
+        "SELECT sum(CAST(flag AS INTEGER)), count(*) FILTER (WHERE flag) FROM events": [(4, 4)],
+        "SELECT string_agg(order, '' ORDER BY order DESC) FROM events WHERE status < 13": [("43210",)],
+        "SELECT DISTINCT sum(status) OVER (PARTITION BY flag) AS n FROM events ORDER BY n": [(3.0,), (132.0,)],
+        "SELECT count(*) FROM events WHERE CAST(status AS INTEGER) >= 5": [(count[5],)],
         "SELECT count(*) FROM causes JOIN events ON causes.effect = position WHERE status >= 100": [(0,)],
         "SELECT count(*) FROM events WHERE (SELECT count(*) FROM causes WHERE effect = position) > 99": [(0,)],
         "WITH events AS (SELECT 'a' AS status) SELECT count(*) FROM events WHERE status = 'a'": [(1,)],

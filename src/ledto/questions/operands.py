@@ -8,8 +8,16 @@ ATTRIBUTE, UNKNOWN = "attribute", "unknown"
 """What an operand may be, besides `NUMBER`, `BOOLEAN`, `TEXT` and `NULL`."""
 
 NUMBER_KINDS = frozenset(
-    {"INTEGER", "NUMERIC", "BIGINT", "HUGEINT", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT", "UBIGINT", "INT"}
+    {
+        *("INTEGER", "NUMERIC", "BIGINT", "HUGEINT", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT", "UBIGINT"),
+        *("INT", "INT1", "INT2", "INT4", "INT8", "LONG", "SHORT", "REAL", "FLOAT4", "FLOAT8", "DEC", "UINTEGER"),
+    }
 )
+OTHER_KINDS = {
+    **dict.fromkeys(("BOOLEAN", "BOOL", "LOGICAL"), BOOLEAN),
+    **dict.fromkeys(("STRING", "VARCHAR", "TEXT", "CHAR", "BPCHAR"), TEXT),
+    **dict.fromkeys(("NULL_LITERAL", "NULL"), NULL),
+}
 TAKE_NUMBERS = frozenset(
     {
         *(
@@ -80,6 +88,4 @@ def nature_of_function(name: str) -> str:
 
 def nature_of_kind(kind: str) -> str:
     """Say what constants of this kind are, or values of this type."""
-    if kind in NUMBER_KINDS:
-        return NUMBER
-    return {"BOOLEAN": BOOLEAN, "STRING": TEXT, "VARCHAR": TEXT, "NULL_LITERAL": NULL, "NULL": NULL}.get(kind, UNKNOWN)
+    return NUMBER if kind in NUMBER_KINDS else OTHER_KINDS.get(kind, UNKNOWN)

@@ -110,7 +110,6 @@ class _QueryReadings(Readings):
         super().__init__()
         while self.mark in text:
             self.mark += "of "
-        self.changes = 0
         self._known = names
         self._text = text.encode()
         self._scopes: list[_SelectTables] = []
@@ -227,10 +226,6 @@ class _QueryReadings(Readings):
         if written not in (wanted, wanted[1:]):
             node["column_names"] = parts
             self.changes += 1
-
-    def replace(self, node: Node, sql: str) -> None:
-        super().replace(node, sql)
-        self.changes += 1
 
 
 def _defines_events(statements: Any) -> bool:

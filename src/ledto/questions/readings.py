@@ -30,8 +30,9 @@ from ledto.questions.operands import (
 )
 from ledto.questions.syntax import Node, cast_type, children_of, constant_kind, constant_text, nodes_of
 
-OWN, EXACT = "own", "exact"
-"""Ways to read an attribute, besides `NUMBER`, `BOOLEAN` and `TEXT`: in its own type, and as a number of any length."""
+OWN, EXACT, FOR_CAST = "own", "exact", "for cast"
+"""Ways to read an attribute, besides `NUMBER`, `BOOLEAN` and `TEXT`: in its own type, as a number of any length, and as
+something that is cast to a number."""
 
 COMPARISONS = frozenset({"COMPARISON", "BETWEEN"})
 MEMBERSHIP = frozenset({"COMPARE_IN", "COMPARE_NOT_IN"})
@@ -68,6 +69,10 @@ class Referent:
             return self.own
         if way == BOOLEAN:
             return f"TRY_CAST({self.text()} AS BOOLEAN)"
+        if way == FOR_CAST:
+            text = self.text()
+            whole = self.type in (INTEGER, BOOLEAN)
+            return self.own if whole else f"CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END"
         if way == NUMBER:
             number = f"TRY_CAST({self.text()} AS DOUBLE)"
             return f"CASE WHEN isfinite({number}) THEN {number} END"
@@ -89,6 +94,8 @@ class Readings(ABC):
 
     def __init__(self) -> None:
         self.sql: dict[str, str] = {}
+        self.changes = 0
+        """How often something was replaced that DuckDB would have read otherwise."""
         self._names: dict[str, str] = {}
         self._parameters: list[str] = []
         """The parameters of the lambdas around the expression, which hide attributes of the same names."""
@@ -109,6 +116,7 @@ class Readings(ABC):
         """Put the name of a reading in the place of an expression."""
         name = self._names.setdefault(sql, f"{self.mark}{len(self._names)}")
         self.sql[name] = sql
+        self.changes += 1
         alias = node.get("alias", "")
         node.clear()
         node.update({"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": alias, "column_names": [name]})
@@ -116,7 +124,7 @@ class Readings(ABC):
     def visit(self, node: Node, way: str = OWN) -> None:
         """Replace every name inside an expression that is itself read in this way."""
         kind, form = node.get("class"), node.get("type")
-        function = str(node.get("function_name")).lower() if kind == "FUNCTION" else ""
+        function = str(node.get("function_name")).lower()
         if kind == "COLUMN_REF":
             self._visit_name(node, way)
         elif kind == "SUBQUERY":
@@ -139,19 +147,28 @@ class Readings(ABC):
         elif function in PASS_ON or form == "OPERATOR_COALESCE":
             self._visit_function(node, way)
         elif kind == "CAST":
-            found = self._find(node["child"])
-            # What cannot be read is null, here as well.
-            node["try_cast"] = node.get("try_cast") or (found is not None and found.attribute is not None)
-            self._visit_function(node, TEXT)
+            self._visit_cast(node)
         elif function in TAKE_TEXTS:
             self._visit_function(node, TEXT)
         else:
             self._visit_function(node, NUMBER if function in TAKE_NUMBERS else OWN)
 
     def _visit_function(self, node: Node, way: str) -> None:
-        if node.get("filter"):
-            self.visit(node["filter"], BOOLEAN)
-        self._visit_parts({name: part for name, part in node.items() if name != "filter"}, way)
+        """Replace names in the arguments of a function, read in this way, and in what else it may have."""
+        for name, part in list(node.items()):
+            if name in ("filter", "filter_expr") and part:
+                self.visit(part, BOOLEAN)
+            else:
+                self._visit_parts({name: part}, way if name in ("arguments", "children") else OWN)
+
+    def _visit_cast(self, node: Node) -> None:
+        target = nature_of_kind(cast_type(node))
+        referent = self._find(node["child"])
+        if referent is not None and referent.attribute is not None and not node.get("try_cast"):
+            # What cannot be read is null, here as well.
+            node["try_cast"] = True
+            self.changes += 1
+        self.visit(node["child"], {NUMBER: FOR_CAST, UNKNOWN: OWN}.get(target, target))
 
     def _visit_parts(self, node: Node, way: str) -> None:
         for part in list(children_of(node)):
