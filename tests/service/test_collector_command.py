@@ -8,11 +8,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
 import pytest
 from jsonschema import Draft202012Validator
 
 from ledto.cli.schema import make_schemas
+from ledto.events.schema import REPORTS
+from ledto.live import LiveHistory, LiveWriter
+from tests.live.streams import kind_stream, terms
 from tests.reporting.sink import free_port
 from tests.service.collector_stage import Stage
 
@@ -44,6 +49,29 @@ def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Pat
         assert "Traceback" not in process.communicate()[1]
     finally:
         process.kill()
+        process.wait()
+
+
+def test_it_ends_its_first_message_with_the_last_errors(tmp_path: Path) -> None:
+    """Who restarts the service after a failure would not know what to ask about."""
+    _, table = kind_stream(Random(3), events=30)
+    errors = pa.array([at in (3, 7, 8, 20) for at in range(len(table))])
+    table = table.set_column(table.column_names.index("error"), REPORTS.field("error"), errors)
+    with LiveWriter(str(tmp_path / "h"), terms()) as writer:
+        writer.step(table, now=table["arrival"][-1].as_py())
+    expected = [event.id for event in LiveHistory(tmp_path / "h").current().order() if event.error][-3:]
+    arguments = [*COMMAND, str(tmp_path / "h"), "--port", "0", "--no-stream"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        while not (line := process.stdout.readline()).startswith("Health"):
+            assert line, "it ended"
+        said = [process.stdout.readline() for _ in expected]
+        assert [line.strip() for line in said] == [
+            f"ledto why {name} --history {tmp_path / 'h'}  # step, error" for name in expected
+        ]
+    finally:
+        process.terminate()
         process.wait()
 
 
