@@ -63,7 +63,10 @@ def main() -> int:
     first, *_, last = stages.values()
     size = last.count_bytes() - first.count_bytes()
     print(f"image: {len(stages)} stages built; the last has {size / 1e6:.0f} MB more than its base image", flush=True)
-    return run_service(last)
+    status = run_service(last)
+    if status == 0:
+        shutil.rmtree(WORK)
+    return status
 
 
 def build() -> dict[str, ImageStage]:

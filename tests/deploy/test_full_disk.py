@@ -85,6 +85,60 @@ def test_whichever_page_is_missing_the_place_is_named_and_nothing_is_left(
         assert said == f"no space left on {disk}/new: make room there, or name a place with more of it, and try again\n"
 
 
+GROW = """
+import json, os, shutil, sys
+from ledto.history.store import NoSpace
+from ledto.live import LiveHistory, LiveWriter, blames_reports
+from tests.live.streams import BASE, MS, terms
+from tests.live.test_rescue import reports
+
+disk = sys.argv[1]
+filler = os.path.join(disk, "filler")
+failed = 0
+for pages in range(400):
+    folder = os.path.join(disk, f"h{pages}")
+    with LiveWriter(folder, terms(close_rows=4)) as writer:
+        writer.step(reports("a", "b", "a"), now=BASE + 5 * MS, positions={"p": 3})
+    with open(filler, "wb", buffering=0) as file:
+        file.write(bytes(max(0, shutil.disk_usage(disk).free - 4096 * pages)))
+    rows = reports("a", "b", "a", "b", "a", start=10)
+    with LiveWriter(folder, terms(close_rows=4)) as writer:
+        try:
+            writer.step(rows, now=BASE + 20 * MS, positions={"p": 8})
+            succeeded = True
+        except NoSpace as fault:
+            assert not blames_reports(fault)
+            succeeded = False
+            failed += 1
+    os.unlink(filler)
+    with LiveWriter(folder, terms(close_rows=4)) as writer:
+        if not succeeded:
+            assert writer.positions == {"p": 3}
+            writer.step(rows, now=BASE + 20 * MS, positions={"p": 8})
+        writer.step(reports(), now=BASE + 10_000 * MS, positions={"p": 9})
+    history = LiveHistory(folder).current()
+    assert (len(history), history.check().ledger["quarantined"]) == (8, 0)
+    shutil.rmtree(folder)
+    if succeeded:
+        break
+print(json.dumps([failed, succeeded]))
+"""
+"""Takes a micro-batch with no free page, then with one more each time, until that succeeds."""
+
+
+def test_a_stream_that_finds_its_disk_full_blames_no_report(tmp_path: Path) -> None:
+    """Good reports were quarantined for good as those that cannot be placed, because there was no room for their files."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", GROW, str(disk)]
+    done = run_confined(command, writable=[disk], environment=environment, size="8m")
+    assert done.returncode == 0, done.stderr
+    failed, succeeded = json.loads(done.stdout)
+    assert succeeded
+    assert failed > 3
+
+
 def test_a_service_without_room_for_its_first_file_says_where(tmp_path: Path) -> None:
     """An operator would read that the broker cannot be started, and look for the fault in the broker."""
     disk = tmp_path / "disk"

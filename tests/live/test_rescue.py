@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ledto.events.schema import REPORTS
+from ledto.history.store import NoSpace
 from ledto.live import LiveHistory, LiveWriter, blames_reports, rescue
 from ledto.live import chain as chain_module
 from tests.live.streams import BASE, MS, terms
@@ -108,7 +109,9 @@ def test_a_report_that_cannot_be_closed_is_quarantined(tmp_path: Path, curse: Cu
     assert positions == {"p": 6}
 
 
-@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "fault", [OSError(28, "No space left on device"), NoSpace("the disk"), MemoryError(), KeyboardInterrupt()]
+)
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_what_is_not_the_reports_fault_quarantines_nothing(
     tmp_path: Path, curse: Curse, fault: BaseException, before: int

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ledto.history.errors import HistoryError
+from ledto.history.store import StorageError
 from ledto.live.writer import LiveWriter
 
 Flags = NDArray[np.bool_]
@@ -29,7 +30,7 @@ MOST_TRIALS = 200
 
 def blames_reports(fault: BaseException) -> bool:
     """Tell whether a step may have failed because of its reports: not because of the disk, memory or an interrupt."""
-    return isinstance(fault, Exception) and not isinstance(fault, OSError | MemoryError | HistoryError)
+    return isinstance(fault, Exception) and not isinstance(fault, OSError | MemoryError | HistoryError | StorageError)
 
 
 def rescue(

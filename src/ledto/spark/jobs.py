@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shutil import disk_usage
 from tempfile import gettempdir
 from typing import TypeVar
 
@@ -23,6 +24,8 @@ R = TypeVar("R")
 
 POLL_SECONDS = 0.2
 """How often progress is looked up."""
+FULL_BYTES = 1 << 20
+"""A disk with less free space than this counts as full, if a failure says that some disk is."""
 
 
 def run_job(
@@ -93,16 +96,23 @@ def explain_failures() -> Iterator[None]:
         ) from failure
 
 
-def _disk_full_error(failure: Exception) -> NoSpace | None:
-    """Find out whether a full disk is to blame; None if not. A task names the disk, and Spark sometimes does."""
+def _disk_full_error(failure: Exception, history: str | os.PathLike[str] | None = None) -> NoSpace | None:
+    """Find out whether a full disk is to blame; None if not. A task names the disk, and Spark sometimes does.
+
+    Where it does not, it is the disk of the `history`, on which a stream has its journal, or that of temporary files.
+    """
     parts = (failure, *map(failure.__dict__.get, ("_stackTrace", "java_exception")))
     text = "\n".join(str(part) for part in parts)
     if (named := re.search(r"NoSpace: no space left on (.+?): make room there", text)) is not None:
         return NoSpace(named[1])
     if "No space left on device" not in text and "Disk quota exceeded" not in text:
         return None
-    history = re.search(r"writing rows to (?:file:)?(/[^\n]+?)/runs/", text)
-    return NoSpace(history[1] if history else f"the disk of Spark's temporary files ({_temporary_folders()})")
+    written = re.search(r"writing rows to (?:file:)?(/[^\n]+?)/runs/", text)
+    if written is not None:
+        return NoSpace(written[1])
+    if history is not None and os.path.isdir(history) and disk_usage(history).free < FULL_BYTES:
+        return NoSpace(history)
+    return NoSpace(f"the disk of Spark's temporary files ({_temporary_folders()})")
 
 
 def _temporary_folders() -> str:
@@ -111,9 +121,12 @@ def _temporary_folders() -> str:
     return os.environ.get("SPARK_LOCAL_DIRS") or configured or gettempdir()
 
 
-def summarise_failure(failure: Exception) -> str:
-    """Pick the line of a failure that names the exception, a task's own if there is one."""
-    if (disk_full := _disk_full_error(failure)) is not None:
+def summarise_failure(failure: Exception, history: str | os.PathLike[str] | None = None) -> str:
+    """Pick the line of a failure that names the exception, a task's own if there is one.
+
+    `history` is what is written to, in case that its disk is full.
+    """
+    if (disk_full := _disk_full_error(failure, history)) is not None:
         return str(disk_full)
     text = str(getattr(failure, "java_exception", None) or failure)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

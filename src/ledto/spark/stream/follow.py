@@ -137,9 +137,9 @@ class Follower:
         try:
             return self.writer.step(rows, now=now, positions=positions)
         except Exception as fault:
-            log.exception("a micro-batch of %d reports failed: %s: %s", len(rows), type(fault).__name__, fault)
             if not blames_reports(fault):
                 raise
+            log.exception("a micro-batch of %d reports failed: %s: %s", len(rows), type(fault).__name__, fault)
             self.writer.close()
             self.writer = rescue(self.reopen, rows, now=now, positions=positions, fault=fault)
             return True
@@ -229,7 +229,7 @@ def follow(
             follower.writer.close()
         if failure is None:
             return
-        reason = f"{source.describe()}: {summarise_failure(failure)}"
+        reason = f"{source.describe()}: {summarise_failure(failure, history)}"
         if once or ended.is_set() or not went_on:
             raise StreamFailed(reason) from failure
         log.warning("the stream failed and goes on from its last commit: %s", reason)
