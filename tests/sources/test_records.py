@@ -21,7 +21,7 @@ from ledto.sources.mapping.moments import TimeText, check_format, read_zone
 from ledto.sources.records.containers import CRI, DOCKER, Unwrapper, container_of, wrapper_of
 from ledto.sources.records.contract import DecodedRecords, RecordDecoder
 from ledto.sources.records.formats import RECORD_FORMATS, decode_head
-from ledto.sources.records.lines import _usual_pairs, logfmt_record
+from ledto.sources.records.lines import logfmt_record, usual_logfmt
 from ledto.sources.records.syslog import FACILITIES, LATEST_NS, SEVERITIES
 from ledto.sources.records.typed_text import as_json, typed
 from ledto.sources.rows import BadRecord
@@ -125,10 +125,10 @@ def test_logfmt_holds_what_was_written(fields: dict[str, str]) -> None:
 def test_quick_logfmt_is_exact_logfmt(tokens: list[str]) -> None:
     """Lines of usual form are split, others matched: a line must not mean two things."""
     line = " ".join(tokens)
-    quick = _usual_pairs(line)
-    if quick is not None and len(dict(quick)) == len(quick):
+    quick = usual_logfmt(line)
+    if quick is not None:
         pairs = re.findall(r'([^\s="]+)=(?:"([^"]*)"|([^\s"]*))(?=\s|$)', line)
-        assert dict(quick) == {key: quoted or bare for key, quoted, bare in pairs}
+        assert quick == {key: quoted or bare for key, quoted, bare in pairs}
         assert len(pairs) == len(quick)
 
 

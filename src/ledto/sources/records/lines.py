@@ -118,11 +118,9 @@ class Logfmt:
 def logfmt_record(line: bytes) -> Fields:
     """Decode a line of logfmt. Raises `BadRecord`, also for a line without any ``key=value``."""
     text = text_of_line(line)
-    pairs_of_usual = _usual_pairs(text)
-    if pairs_of_usual is not None:
-        usual = dict(pairs_of_usual)
-        if len(usual) == len(pairs_of_usual):
-            return usual
+    usual = usual_logfmt(text)
+    if usual is not None:
+        return usual
     if "=" not in text or _PAIRS.fullmatch(text) is None:
         raise BadRecord(
             "not-logfmt", "a line has pairs of key=value, and values with spaces or quotes in double quotes"
@@ -139,31 +137,27 @@ def logfmt_record(line: bytes) -> Fields:
     return record
 
 
-def _usual_pairs(text: str) -> list[list[str]] | None:
-    """Return keys and values of a line without escapes and keys alone, in a third of the time; None for other lines."""
-    if "\\" in text or not text.isprintable():
-        return None
-    pairs: list[list[str]] = []
+def usual_logfmt(text: str) -> Fields | None:
+    """Decode a line without escapes and keys alone, in a third of the time; None for other lines."""
     # What stands outside of quotes and what stands inside alternate.
-    outside, *rest = text.split('"')
-    while True:
-        tokens = outside.split(" ")
-        if rest:
-            key = tokens.pop()
-            if len(rest) < 2 or key[-1:] != "=" or (rest[1] and rest[1][0] != " "):
-                return None
-        for token in tokens:
-            if token:
-                pair = token.split("=", 1)
-                if len(pair) < 2 or not pair[0]:
-                    return None
-                pairs.append(pair)
-        if not rest:
-            return pairs or None
-        if key.count("=") > 1 or len(key) < 2:
+    *segments, outside = text.split('"')
+    if "\\" in text or len(segments) % 2 or not text.isprintable():
+        return None
+    pairs: list[Sequence[str]] = []
+    for at in range(0, len(segments), 2):
+        *tokens, key = segments[at].split(" ")
+        after = segments[at + 2] if at + 2 < len(segments) else outside
+        if key[-1:] != "=" or key.count("=") > 1 or (after and after[0] != " "):
             return None
-        pairs.append([key[:-1], rest[0]])
-        outside, rest = rest[1], rest[2:]
+        pairs += [token.split("=", 1) for token in tokens if token]
+        pairs.append((key[:-1], segments[at + 1]))
+    pairs += [token.split("=", 1) for token in outside.split(" ") if token]
+    try:
+        record: Fields = dict(pairs)
+    except ValueError:
+        # A token without a sign is a key alone.
+        return None
+    return record if len(record) == len(pairs) and record and "" not in record else None
 
 
 def _value(pair: re.Match[str], text: str) -> str:
