@@ -68,7 +68,7 @@ def test_it_ends_its_first_message_with_the_last_errors(tmp_path: Path) -> None:
             assert line, "it ended"
         said = [process.stdout.readline() for _ in expected]
         assert [line.strip() for line in said] == [
-            f"ledto why {name} --history {tmp_path / 'h'}  # step, error" for name in expected
+            f"ledto why {tmp_path / 'h'} {name}  # step, error" for name in expected
         ]
     finally:
         process.terminate()
