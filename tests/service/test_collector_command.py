@@ -60,7 +60,7 @@ def test_it_ends_its_first_message_with_the_last_errors(tmp_path: Path) -> None:
     with LiveWriter(str(tmp_path / "h"), terms()) as writer:
         writer.step(table, now=table["arrival"][-1].as_py())
     expected = [event.id for event in LiveHistory(tmp_path / "h").current().order() if event.error][-3:]
-    arguments = [*COMMAND, str(tmp_path / "h"), "--port", "0", "--no-stream"]
+    arguments = [*COMMAND, str(tmp_path / "h"), "--port", "0", "--no-grpc", "--no-stream"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
