@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -98,7 +99,10 @@ def observe(
         str | None,
         typer.Option(help="How long a report takes, as 2s.", metavar="TIME", show_default="found; live 2s"),
     ] = None,
-    engine: Annotated[str, typer.Option(help="spark, or inline: without Java.", metavar="NAME")] = "spark",
+    engine: Annotated[
+        str | None,
+        typer.Option(help="spark, or inline: without Java.", metavar="NAME", show_default="spark, if installed"),
+    ] = None,
     master: Annotated[str, typer.Option(help="Spark's master; local[*]: all cores.", metavar="URL")] = LOCAL,
     memory: Annotated[str, typer.Option(help="Memory of Spark's driver.", metavar="SIZE")] = "2g",
     epoch_rows: Annotated[int, typer.Option(help="Events that a task holds, about.", metavar="N")] = 500_000,
@@ -149,6 +153,7 @@ def observe(
     ledto observe --follow incoming/ --to live --eps 50ms --delta 2s
     """
     check_master(master)
+    engine = engine or _default_engine(follow=follow)
     if engine not in ENGINES:
         raise typer.BadParameter(f"one of {', '.join(ENGINES)}, not {engine!r:.60}", param_hint="--engine")
     if engine == "inline" and (follow or master != LOCAL):
@@ -245,6 +250,11 @@ def observe(
         print_json({**manifest.to_json(), "provable": provable, "history": to, "seconds": round(seconds, 3)})
     else:
         _print_summary(manifest, to, seconds)
+
+
+def _default_engine(*, follow: bool) -> str:
+    """Choose Spark, which a live history needs, unless it is not installed."""
+    return "spark" if follow or find_spec("pyspark") is not None else "inline"
 
 
 @contextmanager

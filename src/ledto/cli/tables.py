@@ -118,7 +118,7 @@ def sql(
 
     from ledto.history.store import NoSpace
     from ledto.questions.prepare import hint_for, prepare
-    from ledto.questions.query import json_value
+    from ledto.questions.query import different_names, json_value
     from ledto.questions.sql import DIALECTS, views, views_in
 
     if dialect not in DIALECTS:
@@ -149,21 +149,9 @@ def sql(
                 say(hint, err=True)
             raise typer.Exit(2) from None
         if as_json:
-            keys = _different_names(columns)
+            keys = different_names(columns)
             print_json([json_value(dict(zip(keys, row, strict=True))) for row in rows])
             return
         print_rows(columns, rows[:MOST_SHOWN])
         if len(rows) > MOST_SHOWN:
             say(f"and more: these are the first {MOST_SHOWN:,}; --json gives all")
-
-
-def _different_names(columns: list[str]) -> list[str]:
-    """Number columns of the same name, as in ``count``, ``count_2``: an object of JSON can have each only once."""
-    names: dict[str, None] = {}
-    for column in columns:
-        name, number = column, 1
-        while name in names or (number > 1 and name in columns):
-            number += 1
-            name = f"{column}_{number}"
-        names[name] = None
-    return [*names]
