@@ -101,7 +101,9 @@ def find(
         if as_json:
             print_json(answer.to_json())
         if not answer.events:
-            say(_explain_nothing(opened, texts, interrupted=answer.interrupted), err=True)
+            is_filtered = bool(errors or process or since or until or where or computation is not None)
+            ended = "interrupted: nothing was found so far" if answer.interrupted else None
+            say(ended or _explain_nothing(opened, texts, filtered=is_filtered), err=True)
             raise typer.Exit(1)
         if as_json:
             return
@@ -115,17 +117,14 @@ def find(
         say(f"Ask: {why_command(history, answer.events[-1])}")
 
 
-def _explain_nothing(history: History, texts: list[str], *, interrupted: bool) -> str:
-    """Say that nothing was found, and name events that are called similarly."""
+def _explain_nothing(history: History, texts: list[str], *, filtered: bool) -> str:
+    """Say that nothing was found, and name events that are called similarly. `filtered`: there are other conditions."""
     from ledto.questions.find import similar_names
 
-    if interrupted:
-        return "interrupted: nothing was found so far"
+    parts = [f"has the text {text!r}" for text in texts] + ["meets the conditions"] * filtered
     names = similar_names(history.run, texts[0]) if texts else []
     alike = f"; there are such names as {', '.join(map(repr, names))}" if names else ""
-    what = f"has the text {', and '.join(map(repr, texts))}" if texts else "is so"
-    also = ", or not with the other conditions" if texts else ""
-    return f"no event {what}{also}{alike}"
+    return f"no event {' and '.join(parts) or 'is there'}{alike}"
 
 
 @contextmanager
