@@ -281,6 +281,18 @@ def test_what_json_escapes_is_found(shop: str, text: str) -> None:
     assert not ledto.open(shop).find("nsecond").events
 
 
+def test_a_text_of_any_length_is_found(tmp_path: Path) -> None:
+    """Who pastes a whole stack trace would be told of a pattern that nobody wrote."""
+    words = [f"Größe{number}" for number in range(9_000)]
+    events = draw(Random(1), "", 1, 3)
+    for event, last in zip(events, ("end", "other", None), strict=True):
+        event.name = " ".join([*words, last]) if last else "short"
+    write_history(tmp_path / "h", [(events, [])], [])
+    history = History(tmp_path / "h")
+    assert [event.position for event in history.find(" ".join([*words, "OTHER"]))] == [events[1].position]
+    assert not history.find("x" * 300_000).events
+
+
 def test_the_command_lists_what_to_ask_next(shop: str) -> None:
     """A table without a way on leaves the user to guess the next command."""
     code, said = ask("find", "order", "--also", "48208", history=shop)

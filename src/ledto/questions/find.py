@@ -39,6 +39,8 @@ NAMES_LOOKED_AT = 16_384
 """In how many of the newest events names are looked for that are like a text."""
 SHOWN = 5
 """How many names and events a message lists."""
+MOST_COMPARED = 500
+"""How many characters of a text a pattern has. A longer pattern would not be compiled."""
 WORTH_ASKING = 3
 """How many errors are shown to somebody who has asked nothing yet."""
 _ESCAPED = r"\u"
@@ -307,8 +309,11 @@ def _pattern(phrase: Sequence[str]) -> str:
     It knows the case of ASCII only: any other character may stand for a letter beyond it. It does not know escapes such
     as ``\u0041``.
     """
-    words = (re.sub(r"[^\x00-\x7f]", r"[^\\x00-\\x7f]", word) for word in phrase)
-    return f"(?i)(?:^|{_BETWEEN}){f'{_BETWEEN}+'.join(words)}(?:$|[^a-z0-9])"
+    whole = " ".join(phrase)
+    start = whole[:MOST_COMPARED]
+    end = "(?:$|[^a-z0-9])" if start == whole else ""
+    words = (re.sub(r"[^\x00-\x7f]", r"[^\\x00-\\x7f]", word) for word in start.split(" "))
+    return f"(?i)(?:^|{_BETWEEN}){f'{_BETWEEN}+'.join(words)}{end}"
 
 
 def _may_have(column: pa.ChunkedArray, pattern: str) -> Mask:
