@@ -111,8 +111,11 @@ def test_every_question_is_answered_where_nothing_can_be_written(history: Path, 
     assert (alone.returncode, alone.stderr) == (0, ""), "and as the command that is typed"
 
 
-def test_a_history_is_made_and_asked_with_temporary_files_only(history: Path, tmp_path: Path) -> None:
-    """A job in a container has one folder to write to and one for temporary files, and few file descriptors."""
+@pytest.mark.parametrize("has_temporary_files", [True, False])
+def test_a_history_is_made_and_asked_with_one_folder_to_write_to(
+    history: Path, tmp_path: Path, has_temporary_files: bool
+) -> None:
+    """A job in a container has one folder to write to, perhaps one for temporary files, and few file descriptors."""
     made, temporary = tmp_path / "made", tmp_path / "temporary"
     made.mkdir()
     temporary.mkdir()
@@ -123,7 +126,8 @@ def test_a_history_is_made_and_asked_with_temporary_files_only(history: Path, tm
         ["export", f"{made}/h", "--format", "parquet", "--to", f"{made}/h.parquet"],
         ["simulate", f"{made}/h", "--policy", "exact", "--to", f"{made}/again"],
     ]
-    found = run_all(commands, writable=[made, temporary], environment={"TMPDIR": str(temporary)})
+    writable = [made, temporary] if has_temporary_files else [made]
+    found = run_all(commands, writable=writable, environment={"TMPDIR": str(temporary)})
     assert {name: answer for name, answer in found["answers"].items() if answer[0] != 0 or answer[2]} == {}
     assert found["left"] in ([], [f"ledto-compiled-{UNKNOWN_USER}"]), "nothing else is left behind"
     assert found["bytes"] < 512 << 20, "a container for asking has 512 MB"
