@@ -156,6 +156,20 @@ def test_many_segments_need_few_files(tmp_path: Path) -> None:
     assert found["bytes"] < 512 << 20, "a container for asking has 512 MB"
 
 
+def test_a_figure_is_drawn_without_a_word(tmp_path: Path) -> None:
+    """Each run made a list of fonts anew, and warned of it in four lines."""
+    made, temporary = tmp_path / "made", tmp_path / "temporary"
+    made.mkdir()
+    temporary.mkdir()
+    draw = "from ledto.papers.artefacts import Artefact; from pathlib import Path; import sys; "
+    draw += "Artefact('f', ('x',), [[1]], lambda figure: figure.subplots().plot([1, 2])).write(Path(sys.argv[1]))"
+    script = '"$@" && ls -A "$TMPDIR"'
+    command = ["sh", "-c", script, "sh", sys.executable, "-c", draw, made]
+    done = run_confined(command, writable=[made, temporary], environment={"TMPDIR": str(temporary)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [f"ledto-fonts-{UNKNOWN_USER}"]
+
+
 def test_a_start_script_that_may_not_be_run_is_said(tmp_path: Path) -> None:
     """Docker's own tmpfs is noexec: Spark ended with "Java gateway process exited" and nothing else."""
     bare = tmp_path / "bare"

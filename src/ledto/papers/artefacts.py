@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ledto.folders import can_write, home_cache, lasting_folder
 from ledto.papers.curves import Spread
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def _to_texts(cell: Cell) -> list[str]:
 
 
 def _write_pictures(draw: Callable[[Figure], None], size_inches: tuple[float, float], path: Path) -> None:
+    _keep_list_of_fonts()
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -62,3 +65,9 @@ def _write_pictures(draw: Callable[[Figure], None], size_inches: tuple[float, fl
         draw(figure)
         figure.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None})
         figure.savefig(path.with_name(path.name + ".png"), dpi=130)
+
+
+def _keep_list_of_fonts() -> None:
+    """Let matplotlib keep its list of fonts below TMPDIR if the home cannot be written: it would warn of each new one."""
+    if "MPLCONFIGDIR" not in os.environ and not can_write(home_cache() / "matplotlib"):
+        os.environ["MPLCONFIGDIR"] = str(lasting_folder("ledto-fonts"))
