@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -183,6 +185,18 @@ def test_a_start_script_that_may_not_be_run_is_said(tmp_path: Path) -> None:
     assert f"files in {temporary}/ledto-java-{UNKNOWN_USER} cannot be run (it is mounted noexec)" in done.stderr
     done = run_confined(find, writable=[temporary], environment=environment, size="8m")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(history: Path, tmp_path: Path) -> None:
+    """A volume of another user: the advice was to restore the file from a copy, or to make the history again."""
+    copied = Path(shutil.copytree(history, tmp_path / "h"))
+    for file in copied.glob("runs/*/events-*"):
+        file.chmod(0)
+    done = run_confined([sys.executable, "-m", "ledto.cli", "why", copied, "web:2"])
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"\S+/events-\S+ cannot be read: Permission denied\. Run this as a user who may .*\n", done.stderr
+    )
 
 
 @pytest.mark.slow
