@@ -166,17 +166,17 @@ def test_lines_say_who_when_and_how_bad() -> None:
 
 
 FIELDS: dict[str, Any] = {
-    "process": st.sampled_from(["shop", "pay", "é"]),
+    "process": st.sampled_from(["shop", "pay", "42"]),
     "seq": st.integers(1, 9),
     "time": st.sampled_from(["2024-05-01T12:00:00Z", 7, "no time"]),
     "kind": st.sampled_from(["send", "receive", "local", "odd"]),
     "message": st.sampled_from(["m1", "7", ["a", "b"]]),
-    "line": st.sampled_from(["order 7", "x"]),
+    "line": st.sampled_from(["order 7", "7"]),
     "line_parent": st.just("main"),
-    "name": st.text('ab," \n{[', min_size=1, max_size=5),
+    "name": st.text('ab," \n{[', min_size=1, max_size=5) | st.just("5"),
     "attributes": st.just({"a": [1, {"b": 2.50}]}),
     "stamp": st.just({"clock": "vector", "counters": {"shop": 1, "pay": 2}}),
-    "trace_id": st.just("0123"),
+    "trace_id": st.just("77"),
     "amount": st.sampled_from([1, 1.5, True, "007", "1e5", "-"]),
 }
 
