@@ -465,6 +465,12 @@ def test_what_is_assumed_is_said_and_a_file_says_its_year(tmp_path: Path) -> Non
     odd.write_text("who;when\npay;5\n")
     mapping = str(_toml(tmp_path, 'process = "who"\ntime = "when"\n'))
     assert find_inputs([str(odd)], options={"mapping": mapping}).formats == ("csv",)
+    assert find_inputs([str(odd)], options={"mapping": mapping, "delimiter": ";"}).formats == ("csv",)
+    java = tmp_path / "java.log"
+    java.write_bytes(JAVA)
+    assert find_inputs([str(java)], options={"regex": PATTERN}).formats == ("regex",)
+    clocked = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
+    assert find_inputs([str(java)], options={"regex": clocked}).formats == ("shiviz",)
     with pytest.raises(SourceError, match="--zone is a time zone"):
         source("syslog", {"zone": "Nowhere"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ PARQUET: Final = "parquet"
 _PARQUET_MAGIC = b"PAR1"
 _OPENED_AT_ONCE = 16
 _MOST_NOTED = 3
+_TABLES = ("csv", "tsv")
+_OF_SHIVIZ = re.compile(r"\(\?P?<(?:clock|host)>")
+"""A group of an expression for ShiViz. Without it, an expression describes single lines."""
 _TEXT_BYTES_A_PACKED_BYTE = 12
 """How many bytes of text a byte of a compressed log, or of a Parquet file, commonly holds."""
 
@@ -135,8 +139,11 @@ def _recognise_all(
 
 def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> str:
     likely = recognise(head, file.suffix)
-    if (likely in (None, "shiviz") or likely in RECORD_FORMATS) and ("regex" in options or "delimiter" in options):
-        return "shiviz"
+    if likely in (None, "shiviz") or likely in RECORD_FORMATS:
+        if "regex" in options:
+            return "shiviz" if _OF_SHIVIZ.search(str(options["regex"])) else "regex"
+        if "delimiter" in options:
+            return likely if likely in _TABLES else "csv" if file.suffix == ".csv" else "shiviz"
     if "mapping" in options and (likely is None or likely in RECORD_FORMATS or likely in BUILT_IN):
         return _format_of_mapped(file, head, str(options["mapping"]))
     if likely is not None:

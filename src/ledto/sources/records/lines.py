@@ -143,7 +143,7 @@ def usual_logfmt(text: str) -> Fields | None:
     *segments, outside = text.split('"')
     if "\\" in text or len(segments) % 2 or not text.isprintable():
         return None
-    pairs: list[Sequence[str]] = []
+    pairs: list[Any] = []
     for at in range(0, len(segments), 2):
         *tokens, key = segments[at].split(" ")
         after = segments[at + 2] if at + 2 < len(segments) else outside
