@@ -56,7 +56,7 @@ def observe(
     format: Annotated[
         str | None,
         typer.Option(
-            help="A name of docs/sources.md, such as otlp, ecs, csv or mapped.",
+            help="otlp, csv, syslog, ...: docs/sources.md.",
             metavar="NAME",
             show_default="found",
         ),
@@ -67,14 +67,12 @@ def observe(
     ] = None,
     regex: Annotated[
         str | None,
-        typer.Option(
-            help="shiviz: an event, with groups host, clock, event. regex: a line, by groups.", metavar="TEXT"
-        ),
+        typer.Option(help="What an event (shiviz) or a line (regex) is, by groups.", metavar="TEXT"),
     ] = None,
     delimiter: Annotated[
         str | None,
         typer.Option(
-            help="shiviz: what separates executions; group trace names them. csv: what separates values.",
+            help="Between executions (shiviz) or values (csv).",
             metavar="TEXT",
         ),
     ] = None,
