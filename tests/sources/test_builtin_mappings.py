@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 import ledto
 from ledto.questions import RELATIONS, History
@@ -21,7 +22,9 @@ from ledto.sources.mapping.documents import document_chunks
 from ledto.sources.mapping.file import read_mapping
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.registry import recognise
+from tests.sources.hard_lines import hard_files
 from tests.sources.reading import SAMPLES, rows
+from tests.sources.structures import Case, bad_json, complains, read_checked
 
 SAMPLE_OF = {
     "ecs": "ecs.jsonl",
@@ -356,6 +359,58 @@ def test_falco_tells_what_one_thread_did(tmp_path: Path) -> None:
         },
     )
     assert [history.event(f"node-1:{number}").error for number in (1, 2, 3)] == [None, None, True]
+
+
+DOTTED = r"""
+dotted = true
+process = { from = ["{a.b.c}@{p}", "a.b.c", "p"] }
+time = "t"
+name = { from = ["a.b", "p"], optional = true }
+line = { from = ["a.b.c", "p"], match = "^([^0]+)", optional = true }
+
+[[event]]
+when = { "a.b.c" = { present = true }, "{p} {a.b.c}" = { match = '^(.+) \1$' } }
+kind = "receive"
+sends = { from = ["span {a.b}", "span {t}"] }
+
+[[event]]
+when = { "a.b" = { present = true } }
+receives = { from = "a.b.0", optional = true }
+"""
+HARD_KEYS = ("a", "a.b", "a.b.c", "p", "t")
+HARD_VALUES = (
+    '"x"',
+    "5",
+    '{"b":{"c":"x"}}',
+    '{"b.c":"x","b":null}',
+    '{"b":["x"]}',
+    '{"c":"x"}',
+    '""',
+    "null",
+    "0",
+    "[]",
+)
+
+
+@settings(max_examples=300)
+@given(data=hard_files(HARD_KEYS, HARD_VALUES))
+def test_keys_with_dots_are_read_quickly_as_exactly(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Otherwise a record would mean one thing among its like, and another beside an odd one."""
+    file = tmp_path_factory.mktemp("mapping") / "mine.toml"
+    file.write_text(DOTTED)
+    assert rows(Mapped(str(file)), data) == rows(Mapped(str(file), exact=True), data)
+
+
+GOOD_TRAIL = json.dumps({"Records": json.loads(sample("cloudtrail"))["Records"][:3]}, indent=1).encode()
+
+
+@settings(max_examples=200)
+@given(bad_json(GOOD_TRAIL))
+def test_documents_of_any_bad_structure_are_survived_and_told(case: Case) -> None:
+    """What no strict reader can accept must not pass for a log."""
+    found = read_checked(SOURCES["cloudtrail"](), case)
+    assert complains(found) or not case.is_wrong
+    assert found.equals(read_checked(Mapped("cloudtrail", exact=True), case))
 
 
 @pytest.mark.parametrize("format", ["ecs", "tetragon", "falco"])
