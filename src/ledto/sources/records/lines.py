@@ -153,7 +153,7 @@ def usual_logfmt(text: str) -> Fields | None:
         pairs.append((key[:-1], segments[at + 1]))
     pairs += [token.split("=", 1) for token in outside.split(" ") if token]
     try:
-        record: Fields = dict(pairs)  # type: ignore[arg-type]  # of two texts each, or it is refused
+        record: Fields = dict(pairs)
     except ValueError:
         # A token without a sign is a key alone.
         return None
