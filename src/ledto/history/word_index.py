@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from ledto.history import layout
 from ledto.history.ids import Index
-from ledto.history.words import UNICODE, Hashes, hash_words, hashes_in
+from ledto.history.words import UNICODE, Hashes, hash_pairs, hash_words, hashes_in
 
 SMALLEST_INDEXED = 128
 """Segments with fewer events have no index: reading them takes no longer."""
@@ -44,16 +44,17 @@ ERROR_MARK = int(hash_words(["\0error"])[0])
 
 @dataclass(frozen=True, slots=True)
 class WantedWord:
-    """A word that an event must have, or the mark of failures."""
+    """A word or a pair of words that an event must have, or the mark of failures."""
 
     hash: int
     beyond_ascii: bool
     """Whether it has letters beyond ASCII, of which another version of Unicode may think otherwise."""
 
     @classmethod
-    def of(cls, word: str) -> WantedWord:
-        """Make one of a word as `ledto.history.words.split_words` gives it."""
-        return cls(int(hash_words([word])[0]), not word.isascii())
+    def of(cls, *words: str) -> WantedWord:
+        """Make one of a word as `ledto.history.words.split_words` gives it, or of two that `pairs_of` gives."""
+        hashes = hash_words(words) if len(words) == 1 else hash_pairs([(words[0], words[1])])
+        return cls(int(hashes[0]), not "".join(words).isascii())
 
 
 FAILURE = WantedWord(ERROR_MARK, False)

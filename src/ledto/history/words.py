@@ -4,6 +4,9 @@ A word is a run of letters and digits, of any script; case does not matter. ``OR
 failed and 48208. A text of JSON has many values: each string, number, true, false and null in it, but no name of a member.
 Numbers are taken as they are spelled: 17.5 is the words 17 and 5.
 
+Two words without digits that follow each other in a value are a *pair*, and pairs are hashed, too: most texts have few of
+them, and frequent words that never follow each other can be told from those that do.
+
 There are two ways to the same hashes: Python, for small logs, and a compiled loop over Arrow's buffers.
 """
 
@@ -14,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -41,7 +45,10 @@ SEEN: Final = 1 << SEEN_BITS
 QUOTE, COMMA, COLON, OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, SMALL_U, OPEN_OBJECT, CLOSE_OBJECT = b'",:[\\]u{}'
 _START, _FACTOR, _LAST_FACTOR, _ALL_BITS = 0xCBF29CE484222325, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, (1 << 64) - 1
 """Of the hash: what it begins with, and odd numbers to multiply with, whose bits are spread evenly."""
+DIGIT: Final = re.compile("[0-9]")
 _ESCAPE: Final = re.compile(rb"\\u")
+FIRST_NO_DIGIT = 58
+"""The first character after the digits; among characters of words, only digits are before it."""
 NO_WORD = 0
 """What a character folds to that belongs to no word."""
 
@@ -105,6 +112,17 @@ def has_phrase(values: Iterable[str], phrase: Sequence[str]) -> bool:
     return any(wanted in f" {' '.join(split_words(value))} " for value in values)
 
 
+def pairs_of(words: Sequence[str]) -> list[tuple[str, str]]:
+    """List the pairs among words that follow each other."""
+    return [pair for pair in pairwise(words) if not any(DIGIT.search(word) for word in pair)]
+
+
+def hash_pairs(pairs: Iterable[tuple[str, str]]) -> Hashes:
+    """Hash pairs of words, to 32 bits each."""
+    both = (_hash(first) << 32 | _hash(second) for first, second in pairs)
+    return np.fromiter((_finished(_next_value(_START, pair)) for pair in both), np.uint32)
+
+
 def hash_words(words: Iterable[str]) -> Hashes:
     """Hash words, as `split_words` gives them, to 32 bits each: eight bytes of UTF-8 at a time."""
     return np.fromiter(map(_hash, words), np.uint32)
@@ -113,13 +131,21 @@ def hash_words(words: Iterable[str]) -> Hashes:
 def _hash(word: str) -> int:
     data, value = word.encode(), _START
     for at in range(0, len(data), 8):
-        value = ((value ^ int.from_bytes(data[at : at + 8], "big")) * _FACTOR) & _ALL_BITS
-        value ^= value >> 32
+        value = _next_value(value, int.from_bytes(data[at : at + 8], "big"))
+    return _finished(value)
+
+
+def _next_value(value: int, eight_bytes: int) -> int:
+    value = ((value ^ eight_bytes) * _FACTOR) & _ALL_BITS
+    return value ^ (value >> 32)
+
+
+def _finished(value: int) -> int:
     return ((value * _LAST_FACTOR) & _ALL_BITS) >> 32
 
 
 def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
-    """Hash all words of an array of texts; a word that occurs twice may be there twice, and null has none."""
+    """Hash all words and pairs of an array of texts; what occurs twice may be there twice, and null has none."""
     if len(texts) == texts.null_count:
         return np.empty(0, np.uint32)
     whole = texts if kinds.is_large_string(texts.type) or kinds.is_string(texts.type) else texts.cast(pa.large_string())
@@ -133,8 +159,8 @@ def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
         return _hashes_by_python(whole, is_json)
     data = np.frombuffer(data_buffer, np.uint8)[first:last]
     starts = offsets.astype(np.int64) - first
-    # A word takes a byte, and so does what is before the next one in the same text.
-    hashes = np.empty((last - first + len(whole)) // 2 + 1, np.uint32)
+    # A word takes a byte, and so does what is before the next one in the same text. There are fewer pairs than words.
+    hashes = np.empty(last - first + len(whole) + 1, np.uint32)
     # A hash is kept at the place that its upper bits say: no hash is equal to what these places have at first.
     seen = np.zeros(SEEN, np.uint64)
     seen[0] = _ALL_BITS
@@ -144,11 +170,14 @@ def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
 
 def _hashes_by_python(texts: pa.Array, is_json: bool) -> Hashes:
     words: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
     for text in texts.to_pylist():
         if text is not None:
             for value in json_values(text) if is_json else (text,):
-                words.update(split_words(value))
-    return hash_words(sorted(words))
+                of_value = split_words(value)
+                words.update(of_value)
+                pairs.update(pairs_of(of_value))
+    return np.concatenate([hash_words(sorted(words)), hash_pairs(sorted(pairs))])
 
 
 def _folding(data: NDArray[np.uint8]) -> NDArray[np.int32]:
@@ -225,7 +254,7 @@ def _encode(code: Any) -> tuple[Any, Any]:
     plain=False,
 )
 def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, hashes: Any) -> int:
-    """Write the hashes of the words of all texts to `hashes`; return how many. Leave out those in `seen`, the last ones."""
+    """Write the hashes of words and pairs of all texts to `hashes`; return how many. Leave out those in `seen`, the last."""
     count = 0
     eight, half, no_bytes = np.uint64(8), np.uint64(32), np.uint64(0)
     start, factor, last_factor = np.uint64(_START), np.uint64(_FACTOR), np.uint64(_LAST_FACTOR)
@@ -262,6 +291,8 @@ def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, ha
                 end = at
             # Up to eight bytes of a word wait in `pending`; `value` is the hash of those before.
             value, pending, waiting, inside = start, no_bytes, 0, False
+            # The hash of the word before, if it has no digits and there is one in this value.
+            before, has_before, has_digit = no_bytes, False, False
             while begin <= end:
                 code: Any = np.int64(0)
                 if begin < end:
@@ -271,6 +302,7 @@ def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, ha
                         waiting += 1
                         begin += 1
                         inside = True
+                        has_digit |= code < FIRST_NO_DIGIT
                         if waiting == 8:
                             value = (value ^ pending) * factor
                             value ^= value >> half
@@ -292,6 +324,7 @@ def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, ha
                 if code != NO_WORD:
                     inside = True
                     encoded, size = (code, 1) if code < ASCII else _encode(code)
+                    has_digit |= code < FIRST_NO_DIGIT
                     for place in range(size - 1, -1, -1):
                         pending = (pending << eight) | np.uint64((encoded >> (8 * place)) & 0xFF)
                         waiting += 1
@@ -304,10 +337,19 @@ def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, ha
                         value = (value ^ pending) * factor
                         value ^= value >> half
                     value *= last_factor
+                    word = value >> half
                     if seen[value >> np.uint64(64 - SEEN_BITS)] != value:
                         seen[value >> np.uint64(64 - SEEN_BITS)] = value
-                        hashes[count] = value >> half
+                        hashes[count] = word
                         count += 1
+                    if has_before and not has_digit:
+                        value = (start ^ ((before << half) | word)) * factor
+                        value = (value ^ (value >> half)) * last_factor
+                        if seen[value >> np.uint64(64 - SEEN_BITS)] != value:
+                            seen[value >> np.uint64(64 - SEEN_BITS)] = value
+                            hashes[count] = value >> half
+                            count += 1
+                    before, has_before, has_digit = word, not has_digit, False
                     value, pending, waiting, inside = start, no_bytes, 0, False
             if in_string:
                 at = end + 1

@@ -26,7 +26,7 @@ from ledto.history.errors import AmbiguousEvent, BadCondition
 from ledto.history.run import Run
 from ledto.history.tables import Longs
 from ledto.history.word_index import FAILURE, WantedWord
-from ledto.history.words import has_phrase, json_values, split_words
+from ledto.history.words import has_phrase, json_values, pairs_of, split_words
 from ledto.questions.answer import FOUND, EventAnswer, count
 from ledto.questions.event import Event, events_at
 from ledto.questions.why import Filter
@@ -146,7 +146,9 @@ class _Searcher:
     def __init__(self, run: Run, search: Search, oldest: bool) -> None:
         self._run, self._search, self._oldest = run, search, oldest
         words = {word for phrase in search.phrases for word in phrase}
+        pairs = {pair for phrase in search.phrases for pair in pairs_of(phrase)}
         self._words = [WantedWord.of(word) for word in sorted(words, key=len, reverse=True)]
+        self._words += [WantedWord.of(*pair) for pair in sorted(pairs)]
         self._words += [FAILURE] if search.errors else []
         self._patterns = [_pattern(phrase) for phrase in search.phrases]
         self._texts = ["name", "attributes", *run.manifest.native_columns] if search.phrases else []
