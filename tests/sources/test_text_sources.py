@@ -89,6 +89,10 @@ java.lang.IllegalStateException: no money
 \tat pay.Cards.charge(Cards.java:7)
 2024-05-01 12:00:01,000 INFO [main] pay.Cards: next
 """
+STAMPED = b"".join(
+    b'{"process":"%b","stamp":{"clock":"vector","counters":%b}}\n' % (process, counters)
+    for process, counters in ((b"a", b'{"a":1}'), (b"b", b'{"a":1,"b":1}'), (b"b", b'{"a":1,"b":2}'))
+)
 PATTERN = r"(?<time>\S+ \S+) (?<level>[A-Z]+) \[(?<thread>[^\]]+)\] (?<logger>\S+): (?<message>.*)"
 
 
@@ -105,6 +109,7 @@ PATTERN = r"(?<time>\S+ \S+) (?<level>[A-Z]+) \[(?<thread>[^\]]+)\] (?<logger>\S
         (PlainLog(), DOCKER),
         (RegexLog(regex=PATTERN), JAVA),
         (JsonLog(), b'{"ts":1714564800.5,"service":"pay","msg":"x"}\n{"ts":null}\n'),
+        (JsonLog(), STAMPED),
     ],
 )
 def test_text_logs_keep_what_a_source_promises(reader: Mapped, sample: bytes) -> None:

@@ -147,11 +147,12 @@ class Mapped:
         form, options = self.record_format, self.format_options(piece.modified_ns)
         holder = None if self.rules is None or layout.wrapper is not None else self.rules.holder
         in_documents = holder is not None and holds_documents(layout.head, holder)
-        if in_documents or layout.is_whole(form, options):
+        native = None if self.rules is not None else NativeRecords.of(form, options, layout.head, self.unit)
+        if in_documents or native is not None or layout.is_whole(form, options):
             if piece.start or piece.stop == 0:
                 return
             piece = replace(piece, stop=None)
-        if self.rules is None and (native := NativeRecords.of(form, options, layout.head, self.unit)) is not None:
+        if native is not None:
             chunks = layout.chunks(piece, form, options, names_file=False)
             yield from native.batches(chunks, piece.file, layout.wrapper is not None)
             return

@@ -59,7 +59,10 @@ def has_native_fields(names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NativeRecords:
-    """A reader of such records, with times in `unit`."""
+    """A reader of such records, with times in `unit`.
+
+    What a vector stamp means depends on the records before it. HAZARD: give it a whole file, not a piece of one.
+    """
 
     unit: str
 
