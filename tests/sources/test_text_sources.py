@@ -442,6 +442,8 @@ def test_a_mapping_that_is_wrong_is_refused_with_the_place(mapping: str, complai
         (b'{"ts":"x","service":"pay"}\n', None),
         (b'{"@timestamp":"2024-05-01T12:00:00Z","service":{"name":"pay"}}\n', "json"),
         (JAVA, None),
+        (b"2024-05-01 12:00:00,250 ERROR pay.Cards: declined\n", None),
+        (b"2024-05-01T12:00:00Z [warn] pay: declined\n", None),
     ],
 )
 def test_text_formats_are_known_by_their_first_bytes(head: bytes, expected: str | None) -> None:

@@ -43,6 +43,9 @@ _MONTHS: Final = {
         ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
     )
 }
+_LEVELS: Final = frozenset(
+    (*SEVERITIES, *("trace", "warn", "error", "critical", "fatal", "severe", "fine", "finer", "config", "panic"))
+)
 _LEAP_YEARS_APART = 9
 """February 29 comes at least once in so many years."""
 
@@ -53,7 +56,7 @@ _RFC5424 = re.compile(
 )
 _OLDER = re.compile(
     rf"(?:{_PRI})?(?:([A-Z][a-z]{{2}}) +(\d{{1,2}}) (?:(\d{{4}}) )?(\d\d:\d\d:\d\d(?:\.\d{{1,9}})?)"
-    r"|(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)) (\S+) (.*)",
+    r"|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*)) (\S+) (.*)",
     re.ASCII | re.DOTALL,
 )
 _TAG = re.compile(r"([^\s:\[\]]{1,128})(?:\[([^\]\s]*)\])?: ?(.*)", re.DOTALL)
@@ -112,7 +115,8 @@ def _is_surely_syslog(line: bytes, record_of: Any) -> bool:
         record = record_of(line)
     except BadRecord:
         return False
-    return line.startswith(b"<") or "app" in record
+    # Programs write a level where syslog has the host.
+    return line.startswith(b"<") or ("app" in record and record["host"].strip("[]").lower() not in _LEVELS)
 
 
 def _reader_of(options: Options) -> Any:
