@@ -31,13 +31,16 @@ JSON_LOG = [
 ]
 SPANS = [
     {
-        "traceId": f"t{i // 3}",
-        "spanId": f"s{i}",
-        "parentSpanId": f"s{i - 1}" if i % 3 else "",
-        "service": ("shop", "pay")[i % 2],
-        "start": f"2024-05-01T12:00:{i:02}Z",
-        "durationMs": "12",
-        "op": "charge",
+        "trace_uuid": f"t{i // 3}",
+        "span_ref": f"s{i}",
+        "parent_ref": f"s{i - 1}" if i % 3 else "NULL",
+        "app": ("shop", "pay")[i % 2],
+        "host": ("h1", "h2", "h3")[i % 3],
+        "began_at": f"2024-05-01 12:00:{i:02} UTC",
+        "elapsed_ms": "12",
+        "verb": "charge",
+        "http_code": "200",
+        "note": "two\nlines" if i == 29 else "one, with a comma",
     }
     for i in range(30)
 ]
@@ -76,13 +79,19 @@ def test_spans_in_a_table_are_drafted_as_spans(tmp_path: Path) -> None:
         table = csv.DictWriter(file, list(SPANS[0]))
         table.writeheader()
         table.writerows(SPANS)
+    # The lines that are looked at to recognise a table may end inside of a quoted value.
+    row = "t,{},NULL,shop,h1,2024-05-01 12:01:00 UTC,1,x,200,{}\n"
+    with log.open("a") as file:
+        file.writelines(row.format(f"x{at}", '"a\nb"' if at == 17 else "y") for at in range(18))
     drafted = draft_mapping([str(log)])
     content = tomllib.loads(drafted.draft.to_toml())
     assert content["format"] == "csv"
-    assert content["span"]["parent"] == {"from": "parentSpanId", "optional": True}
-    assert content["span"]["duration"] == {"from": "durationMs", "unit": "ms"}
-    assert {row["process"] for row in drafted.rows} == {"shop", "pay"}
+    assert content["span"]["parent"] == "parent_ref"
+    assert content["span"]["duration"] == {"from": "elapsed_ms", "unit": "ms"}
+    assert {row["process"] for row in drafted.rows[:6]} == {"shop@h1", "pay@h2", "shop@h3"}, "machines have clocks"
     assert len({row["line"] for row in drafted.rows}) == 5, "each span has a start and an end"
+    assert "line_parent" not in drafted.rows[0], "NULL is no parent"
+    assert json.loads(drafted.rows[1]["attributes"])["elapsed_ms"] == 12, "slow spans can be asked for"
 
 
 @pytest.mark.parametrize("name", TEXTS)

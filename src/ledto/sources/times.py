@@ -16,7 +16,8 @@ INT64_LEAST: Final = -(1 << 63)
 INT64_MOST: Final = (1 << 63) - 1
 
 _ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:([Zz])|([+-])(\d\d):?(\d\d)?)?", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:([Zz]|UTC|GMT)|([+-])(\d\d):?(\d\d)?)?",
+    re.ASCII,
 )
 _POWERS: Final[tuple[int, ...]] = tuple(10 ** (9 - digits) for digits in range(10))
 _EPOCH_DAY = date(1970, 1, 1).toordinal()

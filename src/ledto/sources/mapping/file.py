@@ -236,8 +236,8 @@ class _MappingReader:
             values["name"] = inherited["name"]
         if "duration" in values and values["duration"].unit is None:
             values["duration"] = replace(values["duration"], unit=values["start"].unit)
-        if "duration" in values and values["duration"].unit == AUTO:
-            self._refuse(f"{place}, duration", "needs a unit of its own: its size does not tell it")
+        if "duration" in values and values["duration"].unit in (None, AUTO):
+            self._refuse(f"{place}, duration", 'needs a unit of its own, as { from = "FIELD", unit = "ms" }')
         return SpanRule(place, ids=content.get("ids", TEXT), **values)
 
     def _check_repeated(self, content: Mapping[str, Any]) -> None:

@@ -24,7 +24,8 @@ FORMATS: Final = (
 _SECONDS = (946_684_800, 4_102_444_800)
 """The years 2000 to 2100: a number outside of them, in each unit, is no time of a log."""
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_PLAIN_KEY = re.compile(r'[^."{}]+')
+_NO_NAME = frozenset('"{}')
+_PLAIN_KEY = re.compile(r"[^.]+")
 
 
 @dataclass(slots=True)
@@ -73,7 +74,8 @@ def profile(records: Iterable[Mapping[str, Any]]) -> dict[str, FieldProfile]:
 
 def _add_fields(record: Mapping[str, Any], before: str, profiles: dict[str, FieldProfile], depth: int) -> None:
     for key, value in record.items():
-        if not key or '"' in key or value is None:
+        # A mapping cannot name fields with such signs, or only as a template.
+        if not key or value is None or not _NO_NAME.isdisjoint(key):
             continue
         path = before + (key if _PLAIN_KEY.fullmatch(key) else f'"{key}"')
         described = profiles.get(path)

@@ -34,6 +34,8 @@ FAILED: Final = frozenset(
 )
 SUCCEEDED: Final = frozenset(("ok", "success", "succeeded", "status_code_ok", "false"))
 """What a status may be, in lower case, if it says whether a span failed."""
+NO_ID: Final = frozenset(("null", "none", "nil", "nan", "n/a", "undefined", "\\n"))
+"""What databases and programs write where there is no id, in lower case. Zeros mean the same."""
 _KIND_PREFIX = "span_kind_"
 _SERVER_ERRORS, _CLIENT_ERRORS = range(500, 600), range(400, 600)
 
@@ -59,8 +61,8 @@ class SpanRule:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """Return the values whose fields are no attributes. A status is one: users search by it."""
-        read = (self.trace, self.span, self.parent, self.start, self.end, self.duration, self.process, self.service)
+        """Return the values whose fields are no attributes. Status and duration are: users search by them."""
+        read = (self.trace, self.span, self.parent, self.start, self.end, self.process, self.service)
         return tuple(value for value in (*read, self.instance, self.kind, self.name) if value is not None)
 
     @property
@@ -103,7 +105,9 @@ class SpanRule:
 
     def id_of(self, text: str | None, digits: int) -> str | None:
         """Return an id; None if there is none. Raises `BadRecord` for one that must be hexadecimal and is not."""
-        return hex_id({"id": text}, "id", digits) if self.ids == HEX else text or None
+        if self.ids == HEX:
+            return hex_id({"id": text}, "id", digits)
+        return None if not text or text.lower() in NO_ID or not text.strip("0-") else text
 
     def process_of(self, process: str | None, service: str | None, instance: str | None) -> str:
         """Name the process. Raises `BadRecord`."""

@@ -72,14 +72,25 @@ NAMES: Final = (
     "action",
 )
 SEVERITIES: Final = ("level", "severity", "loglevel", "lvl", "levelname", "severitytext", "priority")
-TRACES: Final = ("traceid", "trace", "tracetraceid", "contexttraceid")
-SPANS: Final = ("spanid", "span", "tracespanid", "contextspanid")
-PARENTS: Final = ("parentspanid", "parentid", "parent", "parentspan", "pspanid")
-STARTS: Final = ("starttime", "start", "starttimeunixnano", "begin", "starttimestamp", "timestamp", "ts", "time")
-ENDS: Final = ("endtime", "end", "endtimeunixnano", "finish", "endtimestamp")
-DURATIONS: Final = (
-    *("duration", "durationms", "durationus", "durationns", "elapsed", "latency", "took", "elapsedms", "latencyms"),
+_IDS = ("id", "", "uuid", "ref", "key", "hex")
+TRACES: Final = (*(f"trace{end}" for end in _IDS), "tracetraceid", "contexttraceid")
+SPANS: Final = (*(f"span{end}" for end in _IDS), "tracespanid", "contextspanid")
+PARENTS: Final = (*(f"{start}{end}" for start in ("parentspan", "parent") for end in _IDS), "pspanid")
+STARTS: Final = (
+    *("starttime", "start", "starttimeunixnano", "startts", "startat", "startedat", "startus", "startms", "begin"),
+    *("beginat", "began", "beganat", "starttimestamp", "timestamp", "ts", "time"),
 )
+ENDS: Final = ("endtime", "end", "endtimeunixnano", "endts", "endat", "endedat", "finish", "finishedat", "endtimestamp")
+DURATIONS: Final = tuple(
+    f"{word}{unit}"
+    for word in ("duration", "elapsed", "latency", "took", "time", "responsetime")
+    for unit in ("", "ms", "us", "ns", "s", "sec", "seconds", "millis", "micros", "nanos")
+    if word != "time" or unit
+)
+KINDS: Final = ("spankind", "kind")
+SPAN_KINDS: Final = frozenset({"internal", "server", "client", "producer", "consumer"})
+SPAN_NAMES: Final = ("spanname", "operationname", "operation", "name", "op", "verb", "endpoint", "route", "method")
+STATUSES: Final = ("statuscode", "httpstatuscode", "httpstatus", "httpcode", "status", "code", "error")
 REQUESTS: Final = ("requestid", "reqid", "correlationid", "xrequestid", "request", "transactionid", "sessionid")
 NUMBERS: Final = ("seq", "sequence", "seqno", "sequencenumber", "offset", "lsn")
 MESSAGES: Final = ("messageid", "msgid", "mid", "messagekey", "eventid")
@@ -89,6 +100,16 @@ RECEIVES: Final = frozenset(
     {"receive", "received", "recv", "rcv", "in", "consume", "consumed", "deliver", "delivered", "incoming"}
 )
 
+_UNIT_WORDS = {
+    "nanos": "ns",
+    "ns": "ns",
+    "micros": "us",
+    "us": "us",
+    "millis": "ms",
+    "ms": "ms",
+    "seconds": "s",
+    "sec": "s",
+}
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -301,17 +322,31 @@ class _Drafter:
             DraftLine("span", self._value(span), f"{span.distinct}: each record is a span"),
             DraftLine("parent", self._value(parent), "the span that called it"),
             DraftLine("service", self._value(service), f"its process; {service.distinct}"),
-            DraftLine("start", self._value(start, **options), "when it began"),
         ]
+        instance = self._find(INSTANCES, _names_processes)
+        if instance is not None and instance is not service:
+            lines.append(
+                DraftLine(
+                    "instance", self._value(instance), "what runs on two machines is two processes with two clocks"
+                )
+            )
+        lines.append(DraftLine("start", self._value(start, **options), "when it began"))
         if end is not None:
             ends = {key: json.dumps(value) for key, value in (time_options(end) or {}).items()}
             lines.append(DraftLine("end", self._value(end, **ends), "when it ended"))
         elif duration is not None:
             unit, why = _duration_unit(duration, time_options(start) or {})
             lines.append(DraftLine("duration", self._value(duration, unit=json.dumps(unit)), why))
-        name = self._find((*NAMES, "name", "spanname", "operationname"), lambda field: field.is_text)
-        if name is not None:
-            lines.append(DraftLine("name", self._value(name), "what it did"))
+        name = self._find((*SPAN_NAMES, *NAMES), lambda field: field.is_text and field.count == self._count)
+        kind = self._find(KINDS, lambda field: _words(field) <= SPAN_KINDS and bool(field.values))
+        status = self._find(STATUSES, lambda field: not field.is_nested)
+        for key, field, why in (
+            ("name", name, "what it did"),
+            ("kind", kind, "tells clients from servers"),
+            ("status", status, "tells whether it failed"),
+        ):
+            if field is not None:
+                lines.append(DraftLine(key, self._value(field), why))
         return lines
 
 
@@ -334,9 +369,9 @@ def _words(field: FieldProfile) -> frozenset[str]:
 
 def _duration_unit(field: FieldProfile, start: Mapping[str, str]) -> tuple[str, str]:
     """Return the unit of a duration and why: its name says so, or it is that of the start."""
-    for unit in ("ns", "us", "ms"):
-        if any(name.endswith(unit) for name in field.names):
-            return unit, f"its name ends in {unit}"
+    for end, unit in _UNIT_WORDS.items():
+        if any(name.endswith(end) for name in field.names):
+            return unit, f"its name ends in {end}"
     if "unit" in start:
         return start["unit"], "a guess: the unit of the start"
     return "ms", "a guess: nothing tells the unit"

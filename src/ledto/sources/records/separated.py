@@ -38,9 +38,17 @@ class Separated:
         delimiter = self.delimiter or _likely_delimiter(lines[:1])
         if not lines or (delimiter == "\t") != (self.delimiter == "\t"):
             return None
+        rows: list[list[str]] = []
         try:
-            rows = list(csv.reader([line.decode("utf-8") for line in lines], delimiter=delimiter, strict=True))
-        except (csv.Error, UnicodeDecodeError):
+            texts = [f"{line.decode('utf-8')}\n" for line in lines]
+            rows.extend(csv.reader(texts, delimiter=delimiter, strict=True))
+        except UnicodeDecodeError:
+            return None
+        except csv.Error as error:
+            # The lines looked at may end inside of a quoted value.
+            if str(error) != _CUT_OFF:
+                return None
+        if not rows:
             return None
         width = len(rows[0])
         is_table = width > 1 and len({*rows[0]}) == width and all(_is_name(name) for name in rows[0])
