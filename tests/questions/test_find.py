@@ -341,3 +341,14 @@ def test_an_interrupted_search_gives_what_it_has_found(shop: str) -> None:
     assert code == 1
     assert "interrupted" in said
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_command_to_paste_names_one_event(tmp_path: Path) -> None:
+    """Ids that are unique within a trace only, as 1 and 2, name several events: such a command would be refused."""
+    events = [{"process": p, "seq": 1, "time": 1, "id": "1", "name": "failed", "level": "error"} for p in "ab"]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, events)))
+    ledto.observe([str(tmp_path / "log.jsonl")], str(tmp_path / "h"))
+    code, said = ask("find", history=str(tmp_path / "h"))
+    *_, command = said.splitlines()[-1].split()
+    assert code == 0
+    assert ask("why", command, history=str(tmp_path / "h"))[0] == 0, command

@@ -114,7 +114,7 @@ def find(
             say(f"and more after these: --first {4 * first} shows them")
         elif answer.more:
             say(f"and more before these: --last {4 * last} shows them")
-        say(f"Ask: {why_command(history, answer.events[-1])}")
+        say(f"Ask: {why_command(opened.run, history, answer.events[-1])}")
 
 
 def _explain_nothing(history: History, texts: list[str], *, filtered: bool) -> str:
@@ -149,9 +149,16 @@ def _stop_at_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def why_command(history: str, event: Event) -> str:
-    """Write the command that asks what led to an event, to be pasted into a shell."""
-    return f"ledto why {shlex.quote(history)} {shlex.quote(event.id)}"
+def why_command(run: Run, history: str, event: Event) -> str:
+    """Write the command that asks what led to an event. Name it by its position if others have its id, too."""
+    from ledto.history.errors import HistoryError
+    from ledto.questions.locate import locate
+
+    try:
+        is_own = locate(run, event.id) == event.position
+    except HistoryError:
+        is_own = False
+    return f"ledto why {shlex.quote(history)} {shlex.quote(event.id) if is_own else f'@{event.position}'}"
 
 
 def say_what_to_ask(run: Run, history: str) -> None:
@@ -160,4 +167,4 @@ def say_what_to_ask(run: Run, history: str) -> None:
 
     for event in worth_asking(run):
         comment = ", ".join(filter(None, (event.name, "error" if event.error else "")))
-        say(f"  {why_command(history, event)}" + (f"  # {comment}" if comment else ""))
+        say(f"  {why_command(run, history, event)}" + (f"  # {comment}" if comment else ""))
