@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,45 @@ def test_help_states_defaults_that_depend_on_other_options(command: str, option:
     shown = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [command, "--help"]).output
     (line,) = (line for line in shown.splitlines() if f" {option} " in line)
     assert re.search(rf"\[default: \(?{re.escape(default)}\)?\]", line)
+
+
+def test_bytes_that_are_no_text_are_refused_in_a_sentence() -> None:
+    """A name in Latin-1 ended each command in another trace-back."""
+    command = [sys.executable, "-m", "ledto", "why", "h", os.fsdecode(b"\xff")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "not UTF-8" in done.stderr
+
+
+def test_a_mapping_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    """A device never ends, and brackets within each other end Python."""
+    (tmp_path / "log").write_text('{"a": 1}\n')
+    (tmp_path / "deep.toml").write_text(f"a = {'[' * 5000}{']' * 5000}")
+    for mapping, why in (("/dev/zero", "no file"), (str(tmp_path / "deep.toml"), "brackets")):
+        words = [
+            "observe",
+            str(tmp_path / "log"),
+            "--mapping",
+            mapping,
+            "--engine",
+            "inline",
+            "--to",
+            str(tmp_path / "h"),
+        ]
+        refused = CliRunner().invoke(cli, words)
+        assert refused.exit_code == 1, refused.output
+        assert why in refused.output
+
+
+def test_programs_that_run_at_once_are_lines_and_times_with_zones_are_shown(tmp_path: Path) -> None:
+    """One login was called a recorded cause of the next; and the first query about times ended in a trace-back."""
+    (tmp_path / "auth.log").write_text(
+        "".join(f"<13>1 2026-01-01T00:00:0{at}Z h sshd {at} - - login {at}\n" for at in (1, 2))
+    )
+    history = str(tmp_path / "h")
+    made = CliRunner().invoke(cli, ["observe", str(tmp_path / "auth.log"), "--engine", "inline", "--to", history])
+    assert made.exit_code == 0, made.output
+    assert CliRunner().invoke(cli, ["relation", history, "h/sshd:1", "h/sshd:2"]).output.startswith("possible: ")
+    asked = CliRunner().invoke(cli, ["sql", history, "SELECT to_timestamp(time / 1e9) AS t FROM events LIMIT 1"])
+    assert asked.exit_code == 0, asked.output
+    assert "2026-01-01 00:00:01" in asked.output

@@ -26,9 +26,17 @@ def _end_quickly() -> None:
         gc.freeze()
 
 
+def _is_utf8(argument: str) -> bool:
+    """Return whether an argument can be written. Python keeps bytes that are not UTF-8 as lone surrogates."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in argument)
+
+
 def app() -> None:
     """Run the command line. Exit with 2 and name the extra if a dependency is missing; with 1 if stdout is full."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
+    if any(not _is_utf8(argument) for argument in sys.argv):
+        sys.stderr.write("an argument is not UTF-8; a file of such a name must be renamed\n")
+        sys.exit(2)
     atexit.register(_end_quickly)
     try:
         with name_missing_extra():

@@ -27,7 +27,7 @@ def map(
     to: Annotated[
         Path | None, typer.Option("--to", help="Write the mapping to this file.", metavar="FILE", show_default=False)
     ] = None,
-    rows: Annotated[int, typer.Option(min=0, help="How many rows to show as they would come out.")] = 10,
+    rows: Annotated[int, typer.Option(min=0, max=1_000, help="How many rows to show as they would come out.")] = 10,
     as_json: JsonOption = False,
 ) -> None:
     """Draft a mapping for a log in nobody's format, with a reason for each line, and show what comes out.

@@ -32,7 +32,15 @@ class NotParsed(ValueError):
 
 def closed_connection() -> duckdb.DuckDBPyConnection:
     """Connect to DuckDB without access to files and the network. It has a thread, so share one among conditions."""
-    connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
+    connection = duckdb.connect(
+        config={
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": "512MB",
+            "threads": "1",
+        }
+    )
     connection.execute("SET lock_configuration = true")
     return connection
 

@@ -43,6 +43,8 @@ COLUMNS_OF_A_RECORD: Final = (
 DEFAULT_FORMAT: Final = "json"
 """The format of records if neither the mapping nor an option says it."""
 
+MOST_BYTES: Final = 1 << 20
+"""The size of a mapping, at most."""
 _TOP_KEYS = (*COLUMNS_OF_A_RECORD, "format", "records", "dotted", "zone", "type", "event", "default", "span")
 _EVENT_KEYS = (*COLUMNS_OF_A_RECORD, "kind", "sends", "receives", "channel", "bytes")
 _RULE_KEYS = (*_EVENT_KEYS, "skip", "also", "span")
@@ -71,12 +73,23 @@ def load_mapping(name: str, *, format: str | None = None, zone: str | None = Non
         data = resources.files("ledto.sources").joinpath("mappings", f"{name}.toml").read_bytes()
     else:
         try:
-            data = Path(name).read_bytes()
+            data = _read_file(Path(name))
         except OSError as error:
             shipped = ", ".join(shipped_mappings())
             why = error.strerror or str(error)
             raise MappingError(f"the mapping {name} cannot be read: {why}. Give a file, or one of {shipped}") from None
     return read_mapping(data, name, format=format, zone=zone)
+
+
+def _read_file(path: Path) -> bytes:
+    """Read a file of at most `MOST_BYTES`. Raises `OSError`, also for a device, which might never end."""
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(f"it has more than {MOST_BYTES:,} bytes")
+    return data
 
 
 def read_mapping(data: bytes, name: str, *, format: str | None = None, zone: str | None = None) -> LogMapping:
@@ -88,6 +101,8 @@ def read_mapping(data: bytes, name: str, *, format: str | None = None, zone: str
         content = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise MappingError(f"the mapping {name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise MappingError(f"the mapping {name} has too many brackets within each other") from None
     return _MappingReader(name, format, zone).mapping(content)
 
 

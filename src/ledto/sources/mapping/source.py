@@ -123,7 +123,9 @@ class Mapped:
             said.append(f"{form} is read by the mapping {form} that comes with ledto")
         if form == "syslog":
             year = "the last year before the file was written" if self.year is None else str(self.year)
-            said.append(f"lines without a year are taken as of {year}, and without an offset as {self.zone or 'UTC'}")
+            # A mapping of the user may name a zone of its own.
+            offset = f", and without an offset as {self.zone or 'UTC'}" if self.rules is None else ""
+            said.append(f"lines without a year are taken as of {year}{offset}")
         return "; ".join(said) or None
 
     def __getstate__(self) -> dict[str, object]:

@@ -206,7 +206,7 @@ class _Drafter:
     def _draft_process(self) -> list[DraftLine]:
         service = self._find(SERVICES, _names_processes, least_share=0.99)
         instance = self._find(INSTANCES, _names_processes, least_share=0.99)
-        if service and instance and service is not instance and len(instance.values) > 1:
+        if service and instance and service is not instance:
             return [
                 DraftLine(
                     "process",

@@ -201,7 +201,11 @@ def _text(line: bytes) -> str | None:
 def _column_names(header: list[str]) -> list[str]:
     """Name the columns. Those without a name, or with one that another has, get names of their own."""
     names: list[str] = []
+    taken: set[str] = set()
     for number, text in enumerate(header, start=1):
         name = text.strip() or f"column_{number}"
-        names.append(name if name not in names else f"{name}_{number}")
+        while name in taken:
+            name = f"{name}_{number}"
+        names.append(name)
+        taken.add(name)
     return names
