@@ -79,7 +79,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
         policies=policies,
         wall_clock=replace(wall_clock, between_clocks=between_clocks(found.pairs)),
         clocks=store_clocks(run.store, run.name, found, unit="ns"),
-        attributes=tuple(NAMES),
+        attributes=dict.fromkeys(NAMES, "text"),
         ledger=ledger(**{f"odd{NAMES[1]}": 1}),
     )
     return folder

@@ -66,4 +66,4 @@ def test_deliveries_of_segments_become_one_order(seed: int, statistics: bool, tm
 
 def test_constants_of_the_layout_are_those_of_the_format() -> None:
     """Readers find rows by these numbers: another number needs another format."""
-    assert (layout.FORMAT, layout.EVENT_ROWS, layout.SKELETON_ROWS) == (9, 8_192, 65_536)
+    assert (layout.FORMAT, layout.EVENT_ROWS, layout.SKELETON_ROWS) == (10, 8_192, 65_536)

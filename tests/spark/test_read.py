@@ -237,8 +237,8 @@ def test_what_cannot_be_read_is_an_error_that_names_it(spark: SparkSession, fold
     pyarrow.parquet.write_table(good.set_column(2, "x", good["process"]), folder / "other.parquet")
     with pytest.raises(SourceError, match="the column x is double and string in different inputs"):
         read_reports(spark, ["good.parquet", "other.parquet"])
-    with pytest.raises(SourceError, match="there is no format 'csv'; there are ledto, "):
-        read_reports(spark, ["good.parquet"], format="csv")
+    with pytest.raises(SourceError, match="there is no format 'xml'; there are ledto, "):
+        read_reports(spark, ["good.parquet"], format="xml")
     with pytest.raises(SourceError, match="no input is of a format that has the option 'regex'"):
         read_reports(spark, ["good.parquet"], format="ledto", options={"regex": "x"})
     with pytest.raises(SourceError, match="is Parquet, which the format shiviz does not read"):

@@ -225,8 +225,8 @@ def serve(
 ) -> None:
     """Collect reports over HTTP and gRPC, and answer questions, live.
 
-    Applications send OTLP, or reports to /v1/reports. A report that was answered with 200 is on disk.
-    Ctrl-C finishes open requests and ends all processes. Options may be in the environment: LEDTO_PORT.
+    A report that was answered with 200 is on disk. Ctrl-C finishes open requests and ends all processes.
+    Options may be in the environment, as LEDTO_PORT.
 
     ledto serve --to shop.history
     ledto serve --to h --host 0.0.0.0 --tokens tokens --tls-cert cert.pem --tls-key key.pem

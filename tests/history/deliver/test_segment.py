@@ -80,7 +80,7 @@ class InMemory(Run):
         zeros = np.zeros(len(flat), np.int64)
         table = Segments(
             firsts, np.array(counts, np.int64), firsts, firsts, np.array(starts), offsets, flat, zeros, zeros, zeros,
-            ["-"] * len(segments), ["-"] * len(segments), none, none, none,
+            ["-"] * len(segments), ["-"] * len(segments), none, none, none, none,
         )  # fmt: skip
         processes = pa.table(
             {

@@ -222,7 +222,8 @@ class _MappingReader:
             self._refuse(where, "has neither time nor seq: one of them is needed to order the events of a process")
         if "line_parent" in columns and "line" not in columns:
             self._refuse(f"{where}, line_parent", "is the line that started this one: say which field is the line")
-        return MappingRule(label, (), self._read_kind(content, where), columns, receives)
+        kind = self._read_kind(content, where)
+        return MappingRule(label, (), kind, columns, receives, is_kind_given="kind" in content)
 
     def _read_own(self, content: Mapping[str, Any], key: str, where: str, label: str) -> Value:
         return self._read_value(content[key], f"{where}, {key}", f"{key} of {label}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledto.events.schema import LOCAL, RECEIVE, SEND
+from ledto.events.schema import LOCAL, SEND
 from ledto.sources.mapping.spans import SpanRule
 from ledto.sources.mapping.values import TICK, Field, Parts, Record, Value, only_field, read_parts
 from ledto.sources.records.typed_text import as_json, typed
@@ -70,6 +70,8 @@ class MappingRule:
     kind: str = LOCAL
     columns: Mapping[str, Value] = field(default_factory=dict)
     receives: tuple[Value, ...] = ()
+    is_kind_given: bool = False
+    """Whether the mapping says the kind. Else it follows from the messages that a record has."""
     skip: str | None = None
     also: tuple[MappingRule, ...] = ()
     """Rules for further events of the same record."""
@@ -140,7 +142,7 @@ class MappingRule:
         """Return the kind of an event with these messages, some of which may be optional and missing."""
         if sends is None and receives is None and channel_key is None:
             return LOCAL
-        if self.kind == RECEIVE and self.receives and receives is None and sends is not None:
+        if not self.is_kind_given and self.receives and receives is None and sends is not None:
             return SEND
         return self.kind
 
