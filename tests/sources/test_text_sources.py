@@ -152,7 +152,7 @@ def test_lines_say_who_when_and_how_bad() -> None:
     ]
     path = "/var/log/pods/shop_pay-7f_0f6e9f2c/app/0.log"
     assert told(JsonLog(), CRI, *who, file=path)[:2] == [
-        ("pay", None, NOON + SECOND, "late", None),
+        ("shop/pay-7f/app", None, NOON + SECOND, "late", None),
         ("shop/pay-7f/app", None, NOON + SECOND // 2, "card declined", True),
     ]
     docker = f"/var/lib/docker/containers/{'ab' * 32}/{'ab' * 32}-json.log"
@@ -161,13 +161,25 @@ def test_lines_say_who_when_and_how_bad() -> None:
         ("abababababab", None, NOON + SECOND, "half a line", None),
     ]
     assert told(RegexLog(regex=PATTERN), JAVA, "process", "time", "name", "error")[1] == (
-        "pay.Cards",
+        "shop",
         NOON + SECOND // 2,
         "declined",
         True,
     )
     (_, stack, _) = rows(RegexLog(regex=PATTERN), JAVA)
     assert "Cards.java:7" in stack["attributes"]
+
+
+@pytest.mark.parametrize("who", ['"logger":"gw.http"', '"name":"gw"', '"host":"h1"', '"service":"gw","hostname":"h1"'])
+def test_two_programs_never_become_one_process(who: str) -> None:
+    """Two pods with one logger were one process: what one did was told as a recorded cause of a failure in the other."""
+    record = b'{"ts":1714564800.1,%b,"msg":"x"}\n' % who.encode()
+    pods = (f"/var/log/pods/shop_gw-{pod}_0f6e/gw/0.log" for pod in "ab")
+    found = [rows(JsonLog(), b"2024-05-01T12:00:00.1Z stdout F " + record, file=pod)[0]["process"] for pod in pods]
+    assert found == ["shop/gw-a/gw", "shop/gw-b/gw"]
+    if "service" not in who:
+        assert recognise(record, ".log") == "json"
+        assert len({rows(JsonLog(), record, file=file)[0]["process"] for file in ("gw.log", "stock.log")}) == 2
 
 
 FIELDS: dict[str, Any] = {

@@ -15,7 +15,7 @@ from ledto.sources.json.strict import members
 from ledto.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
 from ledto.sources.mapping.rules import CONTAINER, FILE
 from ledto.sources.mapping.values import Record
-from ledto.sources.records.containers import Unwrapper, file_stem, wrapper_of
+from ledto.sources.records.containers import Unwrapper, container_of, file_stem, wrapper_of
 from ledto.sources.records.contract import Fields, Options, RecordDecoder, RecordFormat
 from ledto.sources.records.formats import HEAD_BYTES
 from ledto.sources.records.typed_text import as_json
@@ -88,6 +88,11 @@ class FileLayout:
             unwrapped = Unwrapper(self.wrapper, file).unwrap(lines, range(len(lines)), is_last=True)
             wrapped = zip(unwrapped.lines, unwrapped.places, strict=True)
             self.head = b"".join(line + b"\n" for line, place in wrapped if place in unwrapped.containers)
+
+    @property
+    def names_container(self) -> bool:
+        """Return whether the path of the file says which container wrote it."""
+        return self.wrapper is not None and bool(container_of(self.file))
 
     def is_whole(self, form: RecordFormat, options: Options) -> bool:
         """Return whether the file must be read in one piece."""

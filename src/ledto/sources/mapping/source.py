@@ -199,7 +199,9 @@ class Mapped:
 
 def _draft(layout: FileLayout, form: RecordFormat, options: Options) -> str | None:
     records = decode_head(form.name, layout.head, options)
-    return draft_usual(records, form.name, in_container=layout.wrapper is not None)
+    return draft_usual(
+        records, form.name, in_container=layout.wrapper is not None, names_container=layout.names_container
+    )
 
 
 class _AppliedMapping:

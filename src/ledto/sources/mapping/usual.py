@@ -7,6 +7,9 @@ From a record with ``ts``, ``service``, ``host``, ``msg`` and ``trace_id``, this
     time = { from = "ts", unit = "auto" }
     name = { from = "msg", optional = true }
     line = { from = "trace_id", optional = true }
+
+A host alone is no process, since many programs write on it: then the process is ``{@file}@{host}``. A logger is a part of a
+program, and many programs have one of the same name: it never is the process.
 """
 
 from __future__ import annotations
@@ -38,11 +41,12 @@ SERVICES: Final = (
     *("service.name", '"service.name"', "service", "service_name", "serviceName", "svc", "app", "app_name", "appName"),
     *("application", "program", "component"),
 )
-HOSTS: Final = (
-    *("host.name", '"host.name"', "hostname", "host", "kubernetes.pod_name", "pod", "pod_name", "instance", "node"),
-    "server",
-)
+INSTANCES: Final = ("kubernetes.pod_name", "pod", "pod_name", "instance")
+"""Fields that name one running copy of a program."""
+MACHINES: Final = ("host.name", '"host.name"', "hostname", "host", "node", "server")
+CONTAINERS: Final = ("{container.namespace}/{container.pod}/{container.name}", "container.id")
 LOGGERS: Final = ("logger", "logger_name", "log.logger", "module", "name")
+"""Fields that show that a record is one of a log, but do not say of which process."""
 NAMES: Final = ("message", "msg", "event", "text", "body", "short_message", "log")
 LINES: Final = (
     *("{trace_id}/{span_id}", "{traceId}/{spanId}", "{trace.id}/{span.id}", '{"trace.id"}/{"span.id"}'),
@@ -52,26 +56,34 @@ _MOST_LOOKED_AT = 200
 
 
 def draft_usual(
-    records: Sequence[Fields | None], format: str, *, may_name_file: bool = True, in_container: bool = False
+    records: Sequence[Fields | None],
+    format: str,
+    *,
+    may_name_file: bool = True,
+    in_container: bool = False,
+    names_container: bool = False,
 ) -> str | None:
-    """Draft a mapping, in TOML; None if most records have no usual field for the time, or for the process.
+    """Draft a mapping, in TOML; None if most records have no usual field for the time, or for who wrote them.
 
-    With `may_name_file`, the name of the file is the process of records that do not name one. With `in_container`, few
-    records need to have them: lines of a container have both.
+    With `may_name_file`, the latter is not needed: the name of the file is the process. With `in_container`, few
+    records need to have them: lines of a container have both. With `names_container`, the file's path names the
+    container, which then is the process whatever the records say: two containers never share one.
     """
     looked_at = [record for record in records if record is not None][:_MOST_LOOKED_AT]
     least = 0.0 if in_container else 0.5
     times = [path for path in TIMES if _has_share(looked_at, path, _is_time, least)][:1]
-    processes = _processes(looked_at, least)
     if in_container:
         times, may_name_file = times or ["container.time"], True
-    if not looked_at or not times or not (may_name_file or processes):
+    writers = (*SERVICES, *INSTANCES, *MACHINES, *LOGGERS)
+    says_who = any(_has_share(looked_at, path, _is_name, least) for path in writers)
+    if not looked_at or not times or not (may_name_file or says_who):
         return None
+    processes = list(CONTAINERS) if names_container else _processes(looked_at) if says_who else []
     names = [path for path in NAMES if _is_in_some(looked_at, path)][:1]
     lines = [path for path in LINES if _is_in_some(looked_at, path)]
     wanted = [
         f"format = {json.dumps(format)}",
-        f"process = {_table([*processes, *(['@file'] if may_name_file else [])])}",
+        f"process = {_table([*processes, '@file'])}",
         f"time = {_table(times, f'unit = {json.dumps(AUTO)}')}",
         *(f"name = {_table(names, 'optional = true')}" for _ in names),
         *(f"line = {_table(lines, 'optional = true')}" for _ in lines[:1]),
@@ -79,18 +91,14 @@ def draft_usual(
     return "\n".join(wanted) + "\n"
 
 
-def _processes(records: list[Fields], least: float) -> list[str]:
-    """Return where the name of a process comes from, the best first: none unless a greater share of records has one."""
-    found = {
-        sort: [path for path in paths if _is_in_some(records, path)]
-        for sort, paths in (("service", SERVICES), ("host", HOSTS), ("logger", LOGGERS))
-    }
-    services, hosts = found["service"], found["host"]
-    both = [f"{_braced(services[0])}@{_braced(hosts[0])}"] if services and hosts else []
-    loggers = found["logger"][:1] if not services and not hosts else []
-    chosen = [*both, *services, *hosts, *loggers]
-    has_one = any(_has_share(records, path, _is_name, least) for path in (*services, *hosts, *loggers))
-    return chosen if has_one else []
+def _processes(records: list[Fields]) -> list[str]:
+    """Return where the name of a process comes from, the best first; empty if no record says more than its file."""
+    services, instances, machines = (
+        [path for path in paths if _is_in_some(records, path)] for paths in (SERVICES, INSTANCES, MACHINES)
+    )
+    places = [*instances, *machines]
+    both = [f"{_braced(services[0])}@{_braced(places[0])}"] if services and places else []
+    return [*both, *services, *instances, *(f"{{@file}}@{_braced(machine)}" for machine in machines)]
 
 
 def _braced(path: str) -> str:
