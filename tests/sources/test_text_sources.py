@@ -182,6 +182,33 @@ def test_two_programs_never_become_one_process(who: str) -> None:
         assert len({rows(JsonLog(), record, file=file)[0]["process"] for file in ("gw.log", "stock.log")}) == 2
 
 
+@pytest.mark.parametrize("form", ["json", "logfmt"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_plain_lines_between_records_of_a_container_are_events(form: str, exact: bool) -> None:
+    """A Go panic was quarantined without process and time, or turned the whole file into plain text."""
+    record = {"json": '{"ts":1714564800,"msg":"order %d"}', "logfmt": "ts=1714564800 level=info msg=order%d"}[form]
+    plain = ["panic: no cards", "goroutine 1 [running]:", "main.main()"]
+    told = [*plain[:2], record % 1, plain[2], '{"ts":17145', record % 2, record % 3, record % 4, record % 5]
+    lines = [f"2024-05-01T12:00:{second:02}Z stderr F {line}\n" for second, line in enumerate(told, start=1)]
+    data = "".join([*lines, "not wrapped\n"]).encode()
+    assert recognise(data, ".log") == form
+    reader = source(form, {"exact": exact})
+    found = rows(reader, data, file="/var/log/pods/shop_pay-7f_0f6e/app/0.log")
+    assert {row["process"] for row in found} == {"shop/pay-7f/app"}
+    events = {row["place"]: row for row in found if "reason" not in row}
+    said = {"json": "order %d", "logfmt": "order%d"}[form]
+    wanted = {1: plain[0], 2: plain[1], 4: plain[2]}
+    assert {place: row["name"] for place, row in events.items()} == {
+        **wanted,
+        **{place: said % number for place, number in ((3, 1), (6, 2), (7, 3), (8, 4), (9, 5))},
+    }
+    assert {place: events[place]["time"] for place in wanted} == {place: NOON + place * SECOND for place in wanted}
+    # What begins like an object is a damaged record. It is known to be missing in its process, from its time on.
+    bad = [(row["place"], row.get("time"), row["text"]) for row in found if "reason" in row]
+    assert bad == [(5, NOON + 5 * SECOND, '{"ts":17145'), (10, None, "not wrapped")]
+    assert check_source(reader, data, mutations=40) > 40
+
+
 FIELDS: dict[str, Any] = {
     "process": st.sampled_from(["shop", "pay", "42"]),
     "seq": st.integers(1, 9),

@@ -30,7 +30,7 @@ from ledto.sources.native.converted import has_native_fields
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
 from ledto.sources.records.formats import HEAD_BYTES as RECORDS_HEAD_BYTES
-from ledto.sources.records.formats import decode_head, field_names, sniff_records
+from ledto.sources.records.formats import decode_head, field_names, sniff_container, sniff_records
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
 from ledto.sources.xray.source import XRay
@@ -111,7 +111,9 @@ def recognise(head: bytes, suffix: str) -> str | None:
         return "ledto"
     layout = FileLayout("", head)
     if layout.wrapper is not None:
-        mapping = _marked(layout.head, BUILT_IN) if layout.head.startswith(b"{") else None
+        sniffed = sniff_container(layout.head)
+        is_json = sniffed is not None and sniffed[0] == "json"
+        mapping = _marked(layout.head, BUILT_IN) if is_json else None
         return mapping or _recognise_records(layout.head, in_container=True) or "text"
     if b"__REALTIME_TIMESTAMP" in head[:_FIRST_BYTES] and _recognise_records(head) == "journald":
         return "journald"
@@ -127,7 +129,7 @@ def recognise(head: bytes, suffix: str) -> str | None:
 
 def _recognise_records(head: bytes, *, in_container: bool = False) -> str | None:
     """Guess the record format of a file that can be read without a mapping; None if none fits."""
-    sniffed = sniff_records(head)
+    sniffed = sniff_container(head) if in_container else sniff_records(head)
     if sniffed is None:
         return None
     name, options = sniffed

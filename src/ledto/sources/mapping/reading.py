@@ -41,7 +41,7 @@ class RecordsChunk:
     places: Sequence[int]
     problems: Mapping[int, str] = field(default_factory=dict)
     added: Mapping[int, Fields] = field(default_factory=dict)
-    """By place: fields that are not in the text of a JSON record."""
+    """By place: fields that are not in the text of a JSON record, or of any that cannot be read."""
 
     def exact(self, number: int) -> Record:
         """Return a record with the texts of its members. Raises `BadRecord`."""
@@ -50,14 +50,23 @@ class RecordsChunk:
             raise BadRecord(code, detail)
         own = self.fields[number] if self.fields else None
         if own is not None:
-            return {name: (value, _written(value), _written(name)) for name, value in own.items()}
+            return self.as_record(own)
         record = members(self.raws[number])
         added = self.added.get(self.places[number], {})
         if CONTAINER in added and CONTAINER in record:
             value, text, _ = record.pop(CONTAINER)
             record[OWN_CONTAINER] = value, text, _written(OWN_CONTAINER)
-        record.update((name, (value, _written(value), _written(name))) for name, value in added.items())
+        record.update(self.as_record(added))
         return record
+
+    def known(self, number: int) -> Record:
+        """Return what is known of a record that cannot be read: its file and its container, or nothing."""
+        return self.as_record(self.added.get(self.places[number], {}))
+
+    @staticmethod
+    def as_record(fields: Fields) -> Record:
+        """Return fields with their texts in JSON."""
+        return {name: (value, _written(value), _written(name)) for name, value in fields.items()}
 
 
 def _written(value: Any) -> str:
@@ -119,6 +128,8 @@ class _ChunkReader:
         self._unwrapper = None if layout.wrapper is None else Unwrapper(layout.wrapper, layout.file)
         self._common: Fields = {FILE: file_stem(layout.file)} if names_file else {}
         self._containers: dict[int, Fields] = {}
+        self._outside: Fields = {**self._common, CONTAINER: container_of(layout.file)}
+        """What is known of a line of a container's file that is not wrapped."""
 
     def read(self, lines: list[bytes], first_line: int) -> Iterator[RecordsChunk]:
         """Yield the records of the next lines."""
@@ -147,7 +158,9 @@ class _ChunkReader:
             for number in bad:
                 # Rows are in the order in which lines end, so that it does not matter which are read at once.
                 yield from self._decoded(unwrapped.lines[start:number], unwrapped.places[start:number], is_last=False)
-                yield bad_chunk(unwrapped.places[number], self._unwrapper.problem, unwrapped.lines[number])
+                chunk = bad_chunk(unwrapped.places[number], self._unwrapper.problem, unwrapped.lines[number])
+                chunk.added = {unwrapped.places[number]: self._outside}
+                yield chunk
                 start = number + 1
             lines, places = unwrapped.lines[start:], unwrapped.places[start:]
         yield from self._decoded(lines, places, is_last=is_last)
@@ -178,16 +191,19 @@ class _ChunkReader:
     def _text_chunk(self, lines: list[bytes], places: Sequence[int], *, is_last: bool) -> RecordsChunk:
         decoded = self._decoder.decode(lines, places, is_last=is_last)
         fields = decoded.records
+        added: dict[int, Fields] = {}
         if self._common or self._containers:
             for record, place in zip(fields, decoded.places, strict=True):
                 if record is not None:
                     _add_fields(record, self._fields_at(place))
+                else:
+                    added[place] = self._fields_at(place)
         records: list[Any] = fields
         if b"\0" in b"".join(decoded.raws):
             # Few columns may hold a NUL character: the exact reader looks.
             pairs = zip(fields, decoded.raws, strict=True)
             records = [None if b"\0" in raw else record for record, raw in pairs]
-        return RecordsChunk(records, None, fields, decoded.raws, decoded.places, decoded.problems)
+        return RecordsChunk(records, None, fields, decoded.raws, decoded.places, decoded.problems, added)
 
     def _fields_at(self, place: int) -> Fields:
         """Return the fields that are added to the record that begins in this line."""

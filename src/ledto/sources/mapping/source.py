@@ -19,6 +19,7 @@ from ledto.sources.mapping.moments import read_zone
 from ledto.sources.mapping.quick import QuickMapping, QuickRecords
 from ledto.sources.mapping.reading import FileLayout, RecordsChunk, read_head
 from ledto.sources.mapping.rules import LogMapping, MappingRule
+from ledto.sources.mapping.unread import plain_row, unread_row
 from ledto.sources.mapping.usual import draft_usual
 from ledto.sources.mapping.values import UNITS, Record
 from ledto.sources.native.converted import NativeRecords
@@ -26,7 +27,7 @@ from ledto.sources.records.contract import Options, RecordFormat
 from ledto.sources.records.formats import decode_head, record_format
 from ledto.sources.records.pattern import PATTERN
 from ledto.sources.records.syslog import LATEST_NS, YEAR
-from ledto.sources.rows import BATCH_ROWS, BadRecord, Row, RowColumns, bad_row, values_of
+from ledto.sources.rows import BATCH_ROWS, BadRecord, Row, RowColumns, values_of
 from ledto.sources.spans.spans import Spans, SpansOrRows, span_batches, spans_of
 
 DEFAULT_MAPPINGS: Final = ("syslog", "journald", "text")
@@ -268,7 +269,7 @@ class _AppliedMapping:
                 attributes = rule.write_attributes(record)
                 return spans_of(rule.span.span_of(record, self._unit, attributes, chunk.places[number]))
         except BadRecord as error:
-            return _bad(error, chunk, number, file, rule, record)
+            return self._unread(error, chunk, number, file, rule, record)
         return [values_of(row) for row in self.exact_rows(chunk, number, file)]
 
     def exact_rows(self, chunk: RecordsChunk, number: int, file: str) -> list[Row]:
@@ -280,32 +281,17 @@ class _AppliedMapping:
             rule = self.mapping.rule_for(record)
             rows = rule.rows(record, self._unit)
         except BadRecord as error:
-            return [_bad(error, chunk, number, file, rule, record)]
+            return [self._unread(error, chunk, number, file, rule, record)]
         for row in rows:
             row.file, row.place = file, chunk.places[number]
         return rows
 
-
-def _bad(
-    error: BadRecord, chunk: RecordsChunk, number: int, file: str, rule: MappingRule | None, record: Record
-) -> Row:
-    return bad_row(
-        file,
-        chunk.places[number],
-        str(error),
-        chunk.raws[number],
-        computation=_read_legible(rule, "computation", record) or "",
-        process=_read_legible(rule, "process", record),
-    )
-
-
-def _read_legible(rule: MappingRule | None, column: str, record: Record) -> str | None:
-    """Return a column of a bad record, if at least that can be read; else None."""
-    try:
-        text = None if rule is None else rule.text(column, record)
-    except BadRecord:
-        return None
-    return text if text and text.isprintable() else None
+    def _unread(
+        self, error: BadRecord, chunk: RecordsChunk, number: int, file: str, rule: MappingRule | None, record: Record
+    ) -> Row:
+        """Make the row of what cannot be read by the rule, or not at all."""
+        plain = None if record else plain_row(error, chunk, number, file, self.mapping, self._unit)
+        return plain or unread_row(error, chunk, number, file, self.mapping, self._unit, rule, record)
 
 
 @dataclass(frozen=True)

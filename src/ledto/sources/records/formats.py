@@ -8,7 +8,7 @@ from ledto.sources.contract import SourceError
 from ledto.sources.lines import BOM
 from ledto.sources.records.contract import Fields, Options, RecordFormat
 from ledto.sources.records.journald import Journald
-from ledto.sources.records.lines import JsonRecords, Logfmt, PlainText
+from ledto.sources.records.lines import JsonRecords, Logfmt, PlainText, whole_lines
 from ledto.sources.records.pattern import Pattern
 from ledto.sources.records.separated import CSV, TSV, Separated, column_names
 from ledto.sources.records.syslog import Syslog
@@ -35,6 +35,20 @@ def sniff_records(head: bytes) -> tuple[str, dict[str, Any]] | None:
     for name, form in RECORD_FORMATS.items():
         if (options := form.sniff(head)) is not None:
             return name, options
+    return None
+
+
+def sniff_container(head: bytes) -> tuple[str, dict[str, Any]] | None:
+    """Do the same for lines of a container, of which up to a half may be plain text between records."""
+    sniffed = sniff_records(head)
+    if sniffed is not None:
+        return sniffed
+    lines = whole_lines(head)
+    for name in ("json", "logfmt"):
+        form = RECORD_FORMATS[name]
+        fitting = sum(form.sniff(line + b"\n") is not None for line in lines)
+        if lines and 2 * fitting >= len(lines):
+            return name, {}
     return None
 
 
