@@ -209,6 +209,31 @@ def test_plain_lines_between_records_of_a_container_are_events(form: str, exact:
     assert check_source(reader, data, mutations=40) > 40
 
 
+def test_stack_traces_of_containers_are_parts_of_their_event() -> None:
+    """Each line of a trace was an event, so that the failure stood among hundreds of causes of the next one."""
+    told = (
+        ("stderr", "java.lang.IllegalStateException: no money"),
+        ("stderr", "\tat pay.Cards.charge(Cards.java:7)"),
+        ("stdout", "  INFO next order"),
+        ("stderr", "Caused by: java.io.IOException: reset"),
+        ("stderr", "\t... 3 more"),
+        ("stdout", " WARN slow"),
+        ("stderr", "done"),
+    )
+    cri = "".join(f"2024-05-01T12:00:00.{at}Z {stream} F {text}\n" for at, (stream, text) in enumerate(told))
+    docker = "".join(
+        json.dumps({"log": text + "\n", "stream": stream, "time": f"2024-05-01T12:00:00.{at}Z"}, separators=(",", ":"))
+        + "\n"
+        for at, (stream, text) in enumerate(told)
+    )
+    for wrapped in (cri, docker):
+        found = sorted(rows(PlainLog(), wrapped, file="app.log"), key=lambda row: row["place"])
+        assert [(row["place"], row["name"]) for row in found] == [(at + 1, told[at][1]) for at in (0, 2, 5, 6)]
+        continued = [json.loads(row["attributes"]).get("continuation") for row in found]
+        assert continued == ["\n".join(told[at][1] for at in (1, 3, 4)), None, None, None]
+        assert check_source(PlainLog(), wrapped.encode(), mutations=40) > 40
+
+
 FIELDS: dict[str, Any] = {
     "process": st.sampled_from(["shop", "pay", "42"]),
     "seq": st.integers(1, 9),

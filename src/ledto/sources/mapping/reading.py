@@ -125,7 +125,9 @@ class _ChunkReader:
     def __init__(self, layout: FileLayout, decoder: RecordDecoder, form: RecordFormat, *, names_file: bool) -> None:
         self._decoder = decoder
         self._is_text = form.name != "json"
-        self._unwrapper = None if layout.wrapper is None else Unwrapper(layout.wrapper, layout.file)
+        self._unwrapper = None
+        if layout.wrapper is not None:
+            self._unwrapper = Unwrapper(layout.wrapper, layout.file, joins_traces=form.name == "text")
         self._common: Fields = {FILE: file_stem(layout.file)} if names_file else {}
         self._containers: dict[int, Fields] = {}
         self._outside: Fields = {**self._common, CONTAINER: container_of(layout.file)}

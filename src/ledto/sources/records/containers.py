@@ -9,6 +9,9 @@ Two literal lines, of Kubernetes (CRI) and of Docker, and what is in both::
 
 A long line is written in parts: all but the last have the tag ``P`` (Kubernetes), or no line end (Docker). Parts of one
 stream are joined; those of the other stream may stand between them. So such a file is read from its beginning.
+
+In plain text, the lines of a stack trace are joined to the line of their stream before them. They are indented, or begin
+with ``Caused by:``. An indented line that begins with a level or a date is a line of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import msgspec
 
 from ledto.sources.files import COMPRESSED
 from ledto.sources.lines import LINE_LIMIT_BYTES
-from ledto.sources.records.lines import most_are, whole_lines
+from ledto.sources.records.lines import MOST_CONTINUATION_BYTES, most_are, whole_lines
 
 CRI, DOCKER = "cri", "docker"
 
@@ -35,6 +38,10 @@ _PODS = re.compile(r"(?:^|/)([^/_]+)_([^/_]+)_[^/_]+/([^/]+)/[^/]+$")
 _CONTAINERS = re.compile(r"(?:^|/)([^/_]+)_([^/_]+)_([^/]+)-([0-9a-f]{64})\.log[^/]*$")
 _DOCKER_ID = re.compile(r"(?:^|/)([0-9a-f]{64})-json\.log[^/]*$")
 _SHORT_ID = 12
+_LEVELS = rb"emerg|alert|crit|fatal|panic|severe|err|warn|notice|info|debug|trace|verbose"
+_OF_STACK_TRACE = re.compile(
+    rb"[ \t]++(?![\[<(]?(?:(?:" + _LEVELS + rb")[a-z]*\b|\d{4}[-/]\d\d))|(?:Caused by|Suppressed): ", re.IGNORECASE
+)
 _When: TypeAlias = dict[str, Any]
 
 
@@ -89,13 +96,27 @@ class UnwrappedLines:
     """By place: who wrote the line, on which stream, and when. A line that is not wrapped has none."""
 
 
-class Unwrapper:
-    """A reader of one file. It keeps lines that have not ended."""
+@dataclass(slots=True)
+class _LastLine:
+    """The last line of a stream, with those of a stack trace behind it."""
 
-    def __init__(self, wrapper: str, file: str) -> None:
+    place: int
+    when: _When
+    texts: list[bytes]
+    size_bytes: int = 0
+    """The size of the stack trace."""
+
+
+class Unwrapper:
+    """A reader of one file. It keeps lines that have not ended. With `joins_traces`, those of stack traces are joined."""
+
+    def __init__(self, wrapper: str, file: str, *, joins_traces: bool = False) -> None:
         self._read = _read_cri if wrapper == CRI else _read_docker
         self._container = container_of(file)
         self._open: dict[str, tuple[int, _When, list[bytes]]] = {}
+        """By stream: a line of which parts are to come."""
+        self._joins_traces = joins_traces
+        self._last: dict[str, _LastLine] = {}
         self.problem = f"not-{wrapper}: the line is not as others in this file are"
         """What is wrong with a line that is not wrapped."""
 
@@ -111,7 +132,7 @@ class Unwrapper:
             when, stream, is_whole, text = parts
             begun = self._open.get(stream)
             if begun is None and is_whole:
-                self._add(found, place, when, stream, text)
+                self._end_line(found, place, when, stream, text)
                 continue
             if begun is None:
                 begun = self._open[stream] = (place, when, [])
@@ -120,11 +141,31 @@ class Unwrapper:
                 self._close(found, stream)
         for stream in list(self._open) if is_last else ():
             self._close(found, stream)
+        for stream in list(self._last) if is_last else ():
+            self._add_last(found, stream)
         return found
 
     def _close(self, found: UnwrappedLines, stream: str) -> None:
         place, when, texts = self._open.pop(stream)
-        self._add(found, place, when, stream, b"".join(texts))
+        self._end_line(found, place, when, stream, b"".join(texts))
+
+    def _end_line(self, found: UnwrappedLines, place: int, when: _When, stream: str, text: bytes) -> None:
+        """Take a line that is complete."""
+        if not self._joins_traces:
+            self._add(found, place, when, stream, text)
+        elif text.strip():
+            last = self._last.get(stream)
+            if last is not None and _OF_STACK_TRACE.match(text) and last.size_bytes < MOST_CONTINUATION_BYTES:
+                last.texts.append(text)
+                last.size_bytes += len(text) + 1
+                return
+            if last is not None:
+                self._add_last(found, stream)
+            self._last[stream] = _LastLine(place, when, [text])
+
+    def _add_last(self, found: UnwrappedLines, stream: str) -> None:
+        last = self._last.pop(stream)
+        self._add(found, last.place, last.when, stream, b"\n".join(last.texts))
 
     def _add(self, found: UnwrappedLines, place: int, when: _When, stream: str, text: bytes) -> None:
         found.lines.append(text)

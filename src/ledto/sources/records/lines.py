@@ -16,6 +16,10 @@ from ledto.sources.rows import BadRecord
 
 MESSAGE: Final = "message"
 """The field that holds the text of a plain line, and what is left of others."""
+CONTINUATION: Final = "continuation"
+"""The field that holds further lines of a record, as those of a stack trace."""
+MOST_CONTINUATION_BYTES: Final = 256 << 10
+"""The size of the lines that are joined to a record, at most."""
 
 _MOST_HEAD_LINES = 50
 _PAIR = re.compile(r'([^\s="\x00-\x1f]+)(?:=(?:"((?:[^"\\]|\\.)*)"|([^\s"]*)))?(?=\s|$)')
@@ -184,7 +188,10 @@ def _is_logfmt(line: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Lines of any text. Each is the field ``message`` of its record."""
+    """Lines of any text. Each is the field ``message`` of its record.
+
+    Lines of a stack trace, which were joined to the line before them, are the field ``continuation``.
+    """
 
     name: str = "text"
     suffixes: tuple[str, ...] = (".log", ".txt")
@@ -198,4 +205,9 @@ class PlainText:
         return None
 
     def decoder(self, options: Options, head: bytes) -> RecordDecoder:
-        return LineDecoder(lambda line: {MESSAGE: text_of_line(line)})
+        return LineDecoder(_text_record)
+
+
+def _text_record(line: bytes) -> Fields:
+    message, is_joined, more = text_of_line(line).partition("\n")
+    return {MESSAGE: message.removesuffix("\r"), CONTINUATION: more} if is_joined else {MESSAGE: message}

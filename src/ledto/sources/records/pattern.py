@@ -17,18 +17,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ledto.sources.contract import SourceError
 from ledto.sources.records.contract import DecodedRecords, Fields, Options, RecordDecoder
-from ledto.sources.records.lines import text_of_line
+from ledto.sources.records.lines import CONTINUATION, MOST_CONTINUATION_BYTES, text_of_line
 from ledto.sources.regex.timed import TimedPattern, compile_timed
 from ledto.sources.rows import BadRecord
 
 PATTERN, CONTINUE = "pattern", "continue"
-CONTINUATION: Final = "continuation"
-MOST_CONTINUATION_BYTES: Final = 256 << 10
-"""The size of the lines that are joined to a record, at most. Further ones are bad records."""
 
 _NO_MATCH = "no-match: the line does not match the pattern"
 _GROUP = re.compile(r"\(\?<(?![=!])")
