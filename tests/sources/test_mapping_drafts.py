@@ -107,6 +107,47 @@ def test_text_of_common_loggers_is_drafted(name: str, tmp_path: Path) -> None:
     assert seconds == [1714564800 - 3600 * hours_ahead + i for i in range(20)]
 
 
+@pytest.mark.parametrize("wrapper", ["cri", "docker"])
+def test_logs_of_containers_are_drafted_from_what_is_in_them(wrapper: str, tmp_path: Path) -> None:
+    """The draft was for the lines that Kubernetes or Docker writes: it read no record, or was no use for the log itself."""
+    if wrapper == "cri":
+        log, process = tmp_path / "pods" / "shop_pay-7f_0f6e" / "app" / "0.log", "shop/pay-7f/app"
+    else:
+        log, process = tmp_path / f"{'ab' * 32}-json.log", "abababababab"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    told = [json.dumps({"sev": "info", "logger": f"pay.{at % 2}", "what": f"order {at}"}) for at in range(20)]
+    times = [f"2024-05-01T12:00:{at:02}Z" for at in range(20)]
+    wrapped = {
+        "cri": lambda at: f"{times[at]} stdout F {told[at]}",
+        "docker": lambda at: json.dumps(
+            {"log": told[at] + "\n", "stream": "stdout", "time": times[at]}, separators=(",", ":")
+        ),
+    }[wrapper]
+    log.write_text("".join(wrapped(at) + "\n" for at in range(20)))
+    other = tmp_path / "other.csv"
+    other.write_text("day,what\n1,a\n2,b\n")
+    drafted = draft_mapping([str(log), str(tmp_path / "other.csv")])
+    content = tomllib.loads(drafted.draft.to_toml())
+    assert (content["process"], content["time"]) == ("@file", "container.time")
+    assert [(row["process"], row["time"] // 10**9 - 1714564800) for row in drafted.rows] == [
+        (process, at) for at in range(10)
+    ]
+    assert drafted.files == (str(log),)
+    (left_out,) = drafted.left_out
+    assert left_out.startswith(f"{other} is csv")
+
+
+def test_a_draft_that_reads_few_records_is_not_offered(tmp_path: Path) -> None:
+    """A draft looks like help; one by which most rows are bad costs its reader an hour."""
+    log = tmp_path / "app.log"
+    with_time = [{"msg": "x", "time": f"2024-05-01T12:00:{at:02}Z"} for at in range(20)]
+    log.write_text("".join(json.dumps(record) + "\n" for record in ({"msg": "x"},) * 12 + (*with_time,)))
+    refused = CliRunner().invoke(cli, ["map", str(log), "--rows", "0"])
+    assert refused.exit_code == 1
+    assert "10 of its first 10 records cannot be read, as no-order" in " ".join(refused.stderr.split())
+    assert not refused.stdout
+
+
 def test_what_cannot_be_found_is_said(tmp_path: Path) -> None:
     """A draft that silently leaves out the time would fail later, with less help."""
     draft = suggest_mapping([{"a": 1}, {"a": 2}])

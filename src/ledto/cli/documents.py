@@ -47,6 +47,8 @@ class MappedDocument(_Printed, frozen=True, kw_only=True):
     """The mapping, in TOML."""
     rows: list[dict[str, Any]]
     """The first rows that it makes, without columns that are null."""
+    left_out: list[str]
+    """Why other files are not among `files`, a sentence for each."""
 
 
 class ServedDocument(_Printed, frozen=True, kw_only=True):

@@ -23,7 +23,10 @@ MOST_SHOWN = 40
 
 
 def map(
-    files: Annotated[list[str], typer.Argument(help="Files, folders or patterns, of one format.", metavar="FILE")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Files, folders or patterns. Of several formats, that of most files.", metavar="FILE"),
+    ],
     to: Annotated[
         Path | None, typer.Option("--to", help="Write the mapping to this file.", metavar="FILE", show_default=False)
     ] = None,
@@ -37,10 +40,13 @@ def map(
     Example: ledto map app.log --to app.toml
     """
     from ledto.sources.contract import SourceError
-    from ledto.sources.mapping.drafts import draft_mapping
+    from ledto.sources.mapping.drafts import UnfitDraft, draft_mapping
 
     try:
         drafted = draft_mapping(files, rows=rows)
+    except UnfitDraft as unfit:
+        say(unfit, err=True)
+        raise typer.Exit(1) from None
     except SourceError as refused:
         say(refused, err=True)
         raise typer.Exit(2) from None
@@ -59,6 +65,7 @@ def map(
             missing=list(drafted.draft.missing),
             mapping=toml,
             rows=list(drafted.rows),
+            left_out=list(drafted.left_out),
         )
         print_json(document.to_json())
     else:
@@ -78,6 +85,8 @@ def show_draft(drafted: DraftedMapping, place: Path | None = None, *, err: bool 
         say_lines("\n".join(lines), err=err)
     unread = f", {format_count(drafted.unread, 'record')} of them unreadable" if drafted.unread else ""
     say(f"drafted from {format_count(drafted.records, 'record')} in the format {drafted.format}{unread}", err=True)
+    for sentence in drafted.left_out:
+        say(f"left out: {sentence}", err=True)
     for sentence in drafted.draft.missing:
         say(f"missing: {sentence}", err=True)
     if not drafted.draft.missing:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from ledto.sources.contract import FileSlice, SourceError
 from ledto.sources.files import InputFile, find_files
+from ledto.sources.mapping.reading import FileLayout
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.mapping.suggest import MappingDraft, suggest_mapping
-from ledto.sources.records.contract import Fields
-from ledto.sources.records.formats import HEAD_BYTES, RECORD_FORMATS, decode_head, sniff_records
+from ledto.sources.records.formats import HEAD_BYTES, RECORD_FORMATS, decode_head, sniff_container, sniff_records
 from ledto.sources.records.lines import whole_lines
 from ledto.sources.registry import recognise
 
@@ -23,6 +23,8 @@ LOOKED_AT_BYTES: Final = 4 << 20
 MOST_RECORDS: Final = 5_000
 """How many records of a file are looked at, at most."""
 PREVIEW_BYTES: Final = 256 << 10
+_LEAST_ROWS = 10
+"""How many rows are made at least, to see whether a draft fits."""
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
 _LEVEL = r"[A-Za-z]{4,9}"
@@ -43,6 +45,10 @@ _LEAST_SHARE = 0.5
 """The share of lines that a pattern must match: others may be those of stack traces."""
 
 
+class UnfitDraft(SourceError):
+    """A draft by which most records of its files cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class DraftedMapping:
     """A mapping for some files, drafted from their first records."""
@@ -56,54 +62,113 @@ class DraftedMapping:
     draft: MappingDraft
     rows: tuple[dict[str, Any], ...]
     """Rows that the draft makes of the first file, as columns that are not null. Empty if it cannot be used yet."""
+    left_out: tuple[str, ...] = ()
+    """Why files are not among `files`, a sentence for each: they have another format, or need no mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """The beginning of a file, in whole lines, and the format of its records."""
+
+    file: InputFile
+    head: bytes
+    layout: FileLayout
+    format: str
+    options: dict[str, Any]
 
 
 def draft_mapping(inputs: Sequence[str], *, rows: int = 10) -> DraftedMapping:
-    """Draft a mapping for all files that `inputs` name, which must be of one format.
+    """Draft a mapping for the files that `inputs` name, or for most of them if they are of several formats.
 
-    Raises `SourceError` for files of several formats, for formats that need no mapping, and for text of which no pattern
-    is known.
+    Raises `SourceError` if all are of formats that need no mapping, or are text of which no pattern is known, and
+    `UnfitDraft` for a draft that reads less than half of the first rows.
     """
     files = find_files(inputs, tuple({suffix for form in RECORD_FORMATS.values() for suffix in form.suffixes}))
-    chosen: tuple[str, dict[str, Any]] | None = None
-    records: list[Fields | None] = []
-    heads = []
+    groups: dict[str, list[_LookedAt]] = {}
+    left_out = []
     for file in files:
-        head = file.head(LOOKED_AT_BYTES)
-        form = _find_format(file, head)
-        if chosen is not None and form != chosen:
-            raise SourceError(
-                f"{file.name} is {form[0]}, and {files[0].name} is {chosen[0]}: give files of one format at a time"
-            )
-        chosen = form
-        heads.append(head if len(head) < LOOKED_AT_BYTES else head[: head.rfind(b"\n") + 1])
-        records += decode_head(form[0], _end_line(heads[-1]), form[1])[:MOST_RECORDS]
-    if chosen is None:
-        raise SourceError("there is no file to look at")
+        try:
+            looked_at = _look_at(file)
+        except SourceError as refused:
+            left_out.append(str(refused))
+            continue
+        sort = repr((looked_at.format, looked_at.options, looked_at.layout.wrapper is not None))
+        groups.setdefault(sort, []).append(looked_at)
+    if not groups:
+        raise SourceError("; ".join(left_out) or "there is no file to look at")
+    chosen = max(groups.values(), key=len)
+    first = chosen[0]
+    left_out += [
+        f"{other.file.name} is {_called(other)}, and {first.file.name} is {_called(first)}: draft another mapping for it"
+        for group in groups.values()
+        if group is not chosen
+        for other in group
+    ]
+    records = [
+        record
+        for each in chosen
+        for record in decode_head(each.format, _end_line(each.layout.head), each.options)[:MOST_RECORDS]
+    ]
     read = [record for record in records if record is not None]
-    draft = suggest_mapping(read, format=chosen[0], options=chosen[1])
-    made = () if draft.missing else tuple(_preview(draft, files[0], heads[0], rows))
+    draft = suggest_mapping(
+        read,
+        format=first.format,
+        options=first.options,
+        in_container=first.layout.wrapper is not None,
+        names_container=all(each.layout.names_container for each in chosen),
+    )
+    made = [] if draft.missing else _preview(draft, first, max(rows, _LEAST_ROWS))
+    _check_fit(made, first)
     return DraftedMapping(
-        tuple(file.name for file in files), chosen[0], len(records), len(records) - len(read), draft, made
+        tuple(each.file.name for each in chosen),
+        first.format,
+        len(records),
+        len(records) - len(read),
+        draft,
+        tuple(made[:rows]),
+        tuple(left_out),
     )
 
 
-def _find_format(file: InputFile, head: bytes) -> tuple[str, dict[str, Any]]:
+def _look_at(file: InputFile) -> _LookedAt:
+    """Find out how a file is read. Raises `SourceError` if no mapping can be drafted for it."""
+    head = file.head(LOOKED_AT_BYTES)
+    head = _end_line(head if len(head) < LOOKED_AT_BYTES else head[: head.rfind(b"\n") + 1] or head)
     known = recognise(head[:HEAD_BYTES], file.suffix)
     if known is not None and known not in RECORD_FORMATS and head.strip():
         raise SourceError(f"{file.name} needs no mapping, it is {known}: ledto observe {file.name} --to HISTORY")
-    sniffed = sniff_records(head)
+    layout = FileLayout(file.name, head)
+    sniffed = sniff_records(head) if layout.wrapper is None else sniff_container(layout.head)
+    if sniffed is None and (pattern := find_pattern(layout.head)) is not None:
+        sniffed = "regex", {"pattern": pattern}
     if sniffed is not None:
-        return sniffed
-    pattern = find_pattern(head)
-    if pattern is not None:
-        return "regex", {"pattern": pattern}
+        return _LookedAt(file, head, layout, *sniffed)
+    if layout.wrapper is not None:
+        raise SourceError(
+            f"{file.name} needs no mapping, it is plain text of a container: ledto observe {file.name} --to HISTORY"
+        )
     lines = whole_lines(head)
     first = lines[0][:80].decode("utf-8", errors="backslashreplace") if lines else ""
     raise SourceError(
         f"no pattern is known for the lines of {file.name}, such as {first!r}: write a mapping with "
         'format = "regex" and a pattern with named groups; see docs/sources/text.md'
     )
+
+
+def _called(looked_at: _LookedAt) -> str:
+    pattern = looked_at.options.get("pattern")
+    form = looked_at.format if pattern is None else f"text that matches {pattern}"
+    return form if looked_at.layout.wrapper is None else f"{form} of a container"
+
+
+def _check_fit(rows: Sequence[dict[str, Any]], looked_at: _LookedAt) -> None:
+    """Raise `UnfitDraft` if most of these rows are bad: such a draft would mislead."""
+    reasons = [row["reason"] for row in rows if "reason" in row]
+    if 2 * len(reasons) > len(rows):
+        raise UnfitDraft(
+            f"no mapping can be drafted for {looked_at.file.name}: by the best guess, {len(reasons)} of its first "
+            f"{len(rows)} records cannot be read, as {reasons[0]}. Write one: docs/sources/mapping.md says how"
+        )
 
 
 def find_pattern(head: bytes) -> str | None:
@@ -121,8 +186,9 @@ def _end_line(head: bytes) -> bytes:
     return head if head.endswith(b"\n") else head + b"\n"
 
 
-def _preview(draft: MappingDraft, file: InputFile, head: bytes, count: int) -> list[dict[str, Any]]:
+def _preview(draft: MappingDraft, looked_at: _LookedAt, count: int) -> list[dict[str, Any]]:
     """Make the first rows of a file by the draft, exactly as a run would."""
+    file, head = looked_at.file, looked_at.head
     short = head if len(head) <= PREVIEW_BYTES else head[: head.rfind(b"\n", 0, PREVIEW_BYTES) + 1] or head
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory(prefix="ledto-map-") as folder:

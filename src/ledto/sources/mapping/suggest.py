@@ -72,6 +72,8 @@ NAMES: Final = (
     "action",
 )
 SEVERITIES: Final = ("level", "severity", "loglevel", "lvl", "levelname", "severitytext", "priority")
+LOGGERS: Final = ("logger", "loggername", "loglogger", "module", "thread", "threadname")
+"""Fields that name a part of a program, and so never a process."""
 _IDS = ("id", "", "uuid", "ref", "key", "hex")
 TRACES: Final = (*(f"trace{end}" for end in _IDS), "tracetraceid", "contexttraceid")
 SPANS: Final = (*(f"span{end}" for end in _IDS), "tracespanid", "contextspanid")
@@ -154,17 +156,28 @@ def suggest_mapping(
     *,
     format: str = "json",
     options: Mapping[str, Any] | None = None,
+    in_container: bool = False,
+    names_container: bool = False,
 ) -> MappingDraft:
-    """Draft a mapping for decoded records of a record format with these options."""
+    """Draft a mapping for decoded records of a record format with these options.
+
+    With `in_container`, lines of a container have a time. With `names_container`, the path of the file names their
+    process, too.
+    """
     known = [] if format == "json" else [DraftLine("format", _toml_text(format), "by its first lines")]
     known += [DraftLine(key, _toml_text(value), "by its first lines") for key, value in (options or {}).items()]
-    return _Drafter(profile(records), len(records)).draft(known)
+    drafter = _Drafter(profile(records), len(records), in_container=in_container, names_container=names_container)
+    return drafter.draft(known)
 
 
 class _Drafter:
-    def __init__(self, profiles: dict[str, FieldProfile], count: int) -> None:
+    def __init__(
+        self, profiles: dict[str, FieldProfile], count: int, *, in_container: bool, names_container: bool
+    ) -> None:
         self._profiles = profiles
         self._count = count
+        self._in_container = in_container
+        self._names_container = names_container
         self._missing: list[str] = []
 
     def draft(self, known: Sequence[DraftLine]) -> MappingDraft:
@@ -204,6 +217,8 @@ class _Drafter:
         return f"{{ from = {_quote(field.path)}, {written} }}"
 
     def _draft_process(self) -> list[DraftLine]:
+        if self._names_container:
+            return [DraftLine("process", '"@file"', "the container that the path of the file names")]
         service = self._find(SERVICES, _names_processes, least_share=0.99)
         instance = self._find(INSTANCES, _names_processes, least_share=0.99)
         if service and instance and service is not instance:
@@ -233,7 +248,7 @@ class _Drafter:
             and field.is_text
             and not field.is_capped
             and 2 <= len(field.values) <= max(2, min(200, self._count // 10))
-            and not {*field.names} & {*SEVERITIES, *NAMES, *TIMES, *DIRECTIONS}
+            and not {*field.names} & {*SEVERITIES, *NAMES, *TIMES, *DIRECTIONS, *LOGGERS}
         ]
         return max(few, key=lambda field: len(field.values), default=None)
 
@@ -254,6 +269,8 @@ class _Drafter:
             )
             quoted = {key: json.dumps(value) for key, value in options.items()}
             return [DraftLine("time", self._value(field, **quoted), f"{reason}{told}, {self._present(field)}")]
+        if self._in_container:
+            return [DraftLine("time", '"container.time"', "no field holds one: when the container wrote the line")]
         number = self._find(NUMBERS, lambda field: field.share(lambda value: type(value) is int) > 0.99)
         if number is not None and number.count == self._count:
             return [DraftLine("seq", self._value(number), "integers in every record; there is no time")]
