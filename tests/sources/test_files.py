@@ -13,6 +13,7 @@ import pytest
 from ledto.events.schema import REPORTS
 from ledto.sources import SourceError
 from ledto.sources.files import find_files
+from ledto.sources.inputs import find_inputs
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.shiviz.source import ShiViz
 from tests.sources.reading import SAMPLES
@@ -56,6 +57,48 @@ def test_files_folders_and_patterns_give_each_file_once(folder: Path) -> None:
     assert names("x.txt", "_skip.jsonl", "[1].jsonl") == ["x.txt", "_skip.jsonl", "[1].jsonl"]
     assert names(f"file://{folder}/deep") == ["deep/c.jsonl.gz"]
     assert names(str(SAMPLES / "shop.jsonl")) == [str(SAMPLES / "shop.jsonl")]
+
+
+ROTATED = {
+    "pods/shop_orders_1/orders/0.log": "orders",
+    "pods/shop_orders_1/orders/0.log.20240501-105959.gz": "orders",
+    "pods/shop_orders_1/orders/0.log.20240501-115959": "orders",
+    "app.log": "app",
+    "app.log-20240501": "app",
+    "app.log.1": "app",
+    "app.log.12.gz": "app",
+    "app.log.2024-05-01": "app",
+    "messages-20240501.gz": "messages",
+    "syslog": "syslog",
+    "syslog.1": "syslog",
+}
+"""Files that kubelet, logrotate and Python's handlers make, each with the process whose log it is."""
+
+
+def test_rotated_files_of_a_folder_are_read_as_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hour before a failure is often in a file that was put aside. Its events are of the same process."""
+    monkeypatch.chdir(tmp_path)
+    others = ["app.conf", "app.log.old", "core.1", "syslogger", "v1.20240501.zip"]
+    for number, name in enumerate([*ROTATED, *others]):
+        path = tmp_path / "log" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        line = f'2024-05-01T12:00:{number:02}Z stdout F {{"ts": {number}, "msg": "m{number}"}}\n'.encode()
+        path.write_bytes(gzip.compress(line) if name.endswith(".gz") else line)
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text('process = "@file"\ntime = { from = "ts", unit = "s" }\nname = "msg"\n')
+    inputs = find_inputs(["log"], options={"mapping": str(mapping)})
+    read = {
+        file.name: {
+            row["process"].rpartition("/")[2] for batch in source.read(file.piece()) for row in batch.to_pylist()
+        }
+        for file, source in inputs.text
+    }
+    assert read == {f"log/{name}": {process} for name, process in ROTATED.items()}
+    assert {file.suffix for file in inputs.files} == {".log", ""}
+    assert any(note.startswith("5 files not read, such as log/app.conf") for note in inputs.notes)
+    assert not any("not read" in note for note in find_inputs(["log/a*.log*"], options={"mapping": str(mapping)}).notes)
+    followed = find_files(["log"], (".log",), followed=True)
+    assert [file.name for file in followed] == ["log/app.log", "log/pods/shop_orders_1/orders/0.log", "log/syslog"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,11 @@ from ledto.sources.contract import ByteStream, FileSlice, SourceError, TornStrea
 COMPRESSED: dict[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 """Suffixes of compressed files, with pyarrow's names of the compressions. Such a file is read in one piece."""
 
+_ROTATED = re.compile(r"(?:\.\d{1,4}|[.-]\d{4}-?\d\d-?\d\d(?:[-_.T]?\d\d(?:[-:]?\d\d){0,2})?)\Z")
+"""What is added to the name of a log that is put aside: ``.1``, ``-20240501``, ``.20240501-115959``, ``.2024-05-01``."""
+_SYSTEM_LOGS = ("syslog", "messages")
+"""Logs of the system that have no suffix. They are known wherever ``.log`` is."""
+
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -35,11 +40,8 @@ class InputFile:
 
     @property
     def suffix(self) -> str:
-        """Return the suffix of the format, in lower case, without that of a compression."""
-        suffixes = [suffix.lower() for suffix in PurePosixPath(self.location).suffixes]
-        while suffixes and suffixes[-1] in COMPRESSED:
-            suffixes.pop()
-        return suffixes[-1] if suffixes else ""
+        """Return the suffix of the format, in lower case, without that of a compression or a rotation."""
+        return PurePosixPath(name_before_rotation(self.location)).suffix.lower()
 
     @property
     def compression(self) -> str | None:
@@ -66,6 +68,21 @@ class InputFile:
         except OSError as error:
             raise SourceError(f"{self.name} cannot be read: {_shorten(error)}") from None
         return head
+
+
+def name_before_rotation(path: str) -> str:
+    """Return a file's name as it was written: without folders, and without suffixes of compressions and of a rotation.
+
+    The name of ``logs/app.log.2.gz`` is ``app.log``.
+    """
+    name = _without_compression(PurePosixPath(path).name)
+    return _ROTATED.sub("", name) or name
+
+
+def _without_compression(name: str) -> str:
+    while PurePosixPath(name).suffix.lower() in COMPRESSED:
+        name = PurePosixPath(name).stem
+    return name
 
 
 def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
@@ -145,57 +162,91 @@ class _Decompressed:
         self.stream.close()
 
 
-def find_files(inputs: Sequence[str], suffixes: Sequence[str]) -> list[InputFile]:
-    """List the files that the inputs name, each once, in order of input and name.
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files of a run, and what else was there."""
+
+    files: list[InputFile]
+    unread: list[str]
+    """Names of files in folders that are left out, because their names do not tell that they are logs."""
+
+
+def find_files(inputs: Sequence[str], suffixes: Sequence[str], *, followed: bool = False) -> list[InputFile]:
+    """List the files that the inputs name, as `look_for_files` does."""
+    return look_for_files(inputs, suffixes, followed=followed).files
+
+
+def look_for_files(inputs: Sequence[str], suffixes: Sequence[str], *, followed: bool = False) -> FoundFiles:
+    """List the files that the inputs name, each once, in order of input and name; and those that are left out.
 
     An input is a file, a folder or a pattern. A file may have any name. A folder means all files in it and its
-    sub-folders that have one of these `suffixes`, compressed ones included, except those whose name, or folder's name,
-    begins with ``.`` or ``_``. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth) means the files that it
-    matches. Raises `SourceError` for an input without files.
+    sub-folders that have one of these `suffixes`, except those whose name, or folder's name, begins with ``.`` or ``_``.
+    The suffix of a rotation or of a compression may follow. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth)
+    means the files that it matches. With `followed`, rotated files in folders are left out: they were read before they
+    were renamed. Raises `SourceError` for an input without files.
     """
     if not inputs:
         raise SourceError("no input is given; name files, folders or patterns such as logs/*.jsonl")
     files: dict[str, InputFile] = {}
+    unread: dict[str, str] = {}
     for argument in inputs:
-        for file in _find(str(argument), tuple(suffixes)):
+        found, left_out = _find(str(argument), _Wanted(tuple(suffixes), followed))
+        for file in found:
             files.setdefault(file.location, file)
-    return list(files.values())
+        unread |= {file.location: file.name for file in left_out}
+    return FoundFiles(list(files.values()), [name for location, name in unread.items() if location not in files])
 
 
-def _find(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What files are read of a folder."""
+
+    suffixes: tuple[str, ...]
+    followed: bool
+
+    def has(self, name: str) -> bool:
+        """Return whether a file of this name is read."""
+        plain = _without_compression(name).lower() if self.followed else name_before_rotation(name).lower()
+        return plain.endswith(self.suffixes) or (plain in _SYSTEM_LOGS and ".log" in self.suffixes)
+
+
+def _find(argument: str, wanted: _Wanted) -> tuple[list[InputFile], list[InputFile]]:
+    """Find the files that an input names, and those of its folders that are left out."""
     if not argument:
         raise SourceError("an input is empty text; name a file, a folder or a pattern such as logs/*.jsonl")
     try:
-        return _list(argument, suffixes)
+        found, left_out = _list(argument, wanted)
     except (OSError, pa.ArrowInvalid) as error:
         raise SourceError(f"{argument} cannot be read: {_shorten(error)}") from None
+    return _make_inputs(argument, found), _make_inputs(argument, left_out)
 
 
-def _list(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+def _list(argument: str, wanted: _Wanted) -> tuple[list[pyarrow.fs.FileInfo], list[pyarrow.fs.FileInfo]]:
     system, path = _open_system(argument)
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
-        return [_make_input(argument, info)]
+        return [info], []
     if info.type == pyarrow.fs.FileType.Directory:
         listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-        files = [file for file in listed if _is_wanted(file, path, suffixes)]
+        shown = [file for file in listed if _is_shown(file, path)]
+        files = [file for file in shown if wanted.has(file.base_name)]
         if not files:
             raise SourceError(
-                f"the folder {argument} holds no file that ends in {', '.join(suffixes)}; name files by a pattern"
+                f"the folder {argument} holds no file that ends in {', '.join(wanted.suffixes)}; name files by a pattern"
             )
-    elif _PATTERN.search(path):
-        fixed = PurePosixPath(*_before_pattern(PurePosixPath(path).parts))
-        selector = pyarrow.fs.FileSelector(str(fixed), recursive=True, allow_not_found=True)
-        pattern = _as_regex(path)
-        listed = system.get_file_info(selector)
-        files = [file for file in listed if _is_shown(file, str(fixed)) and pattern.fullmatch(file.path)]
-        if not files:
-            raise SourceError(
-                f"no file matches {argument}; check the pattern, and quote it so that the shell leaves it alone"
-            )
-    else:
+        return files, [file for file in shown if not wanted.has(file.base_name)]
+    if not _PATTERN.search(path):
         raise SourceError(f"{argument} does not exist; check the path")
-    return [_make_input(argument, file) for file in sorted(files, key=lambda file: file.path)]
+    fixed = PurePosixPath(*_before_pattern(PurePosixPath(path).parts))
+    selector = pyarrow.fs.FileSelector(str(fixed), recursive=True, allow_not_found=True)
+    pattern = _as_regex(path)
+    listed = system.get_file_info(selector)
+    files = [file for file in listed if _is_shown(file, str(fixed)) and pattern.fullmatch(file.path)]
+    if not files:
+        raise SourceError(
+            f"no file matches {argument}; check the pattern, and quote it so that the shell leaves it alone"
+        )
+    return files, []
 
 
 def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
@@ -210,6 +261,10 @@ def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return pyarrow.fs.LocalFileSystem(), str(Path(location).absolute())
 
 
+def _make_inputs(argument: str, files: Sequence[pyarrow.fs.FileInfo]) -> list[InputFile]:
+    return [_make_input(argument, file) for file in sorted(files, key=lambda file: file.path)]
+
+
 def _make_input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
     if _URI.match(argument) and not argument.lower().startswith("file://"):
         location = argument[: argument.index("://") + 3] + info.path
@@ -218,15 +273,6 @@ def _make_input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
     current = Path.cwd()
     name = path.relative_to(current) if path.is_relative_to(current) else path
     return InputFile(str(name), str(path), info.size, info.mtime_ns)
-
-
-def _is_wanted(info: pyarrow.fs.FileInfo, folder: str, suffixes: tuple[str, ...]) -> bool:
-    if not _is_shown(info, folder):
-        return False
-    name = info.base_name.lower()
-    for compressed in COMPRESSED:
-        name = name.removesuffix(compressed)
-    return bool(name.endswith(suffixes))
 
 
 def _is_shown(info: pyarrow.fs.FileInfo, folder: str) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ledto.sources.contract import Source, SourceError
-from ledto.sources.files import InputFile, find_files
+from ledto.sources.files import FoundFiles, InputFile, look_for_files
 from ledto.sources.mapping.builtin import BUILT_IN
 from ledto.sources.mapping.file import DEFAULT_FORMAT, load_mapping
 from ledto.sources.mapping.reading import FileLayout
@@ -90,10 +90,20 @@ def find_inputs(
     cannot be opened or recognised, and for options that no format of the files has.
     """
     chosen = {name: value for name, value in (options or {}).items() if value is not None}
-    files, formats = _recognise_all(inputs, format, chosen)
+    found, formats = _recognise_all(inputs, format, chosen)
     sources = _make_sources(formats, chosen)
-    notes = _notes(files, formats, sources)
-    return Inputs(tuple(files), tuple(formats), sources, str(chosen.get("unit", "ns")), notes)
+    notes = (*_notes_of_finding(found), *_notes(found.files, formats, sources))
+    return Inputs(tuple(found.files), tuple(formats), sources, str(chosen.get("unit", "ns")), notes)
+
+
+def _notes_of_finding(found: FoundFiles) -> Iterator[str]:
+    """Say which files are left out."""
+    if found.unread:
+        files = "1 file" if len(found.unread) == 1 else f"{len(found.unread):,} files"
+        yield (
+            f"{files} not read, such as {found.unread[0]}, because the name has no known suffix; "
+            "name what is missing, or use a pattern"
+        )
 
 
 def _notes(files: Sequence[InputFile], formats: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
@@ -117,11 +127,13 @@ def _notes(files: Sequence[InputFile], formats: Sequence[str], sources: Mapping[
 
 def _recognise_all(
     inputs: Sequence[str], format: str | None, options: Mapping[str, Any]
-) -> tuple[list[InputFile], list[str]]:
+) -> tuple[FoundFiles, list[str]]:
     takes_parquet = format in (None, "ledto")
     possible = [format] if format is not None else list(SOURCES)
     suffixes = [suffix for name in possible for suffix in known_format(name).suffixes]
-    files = find_files(inputs, tuple(dict.fromkeys((*suffixes, *(PARQUET_SUFFIXES if takes_parquet else ())))))
+    wanted = tuple(dict.fromkeys((*suffixes, *(PARQUET_SUFFIXES if takes_parquet else ()))))
+    found = look_for_files(inputs, wanted)
+    files = found.files
     with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
         heads = list(pool.map(lambda file: file.head(HEAD_BYTES if format is None else 4), files))
     formats = []
@@ -134,7 +146,7 @@ def _recognise_all(
             formats.append(PARQUET)
         else:
             formats.append(format or _recognise_one(file, head, options))
-    return files, formats
+    return found, formats
 
 
 def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ledto.sources.files import COMPRESSED
+from ledto.sources.files import name_before_rotation
 from ledto.sources.lines import LINE_LIMIT_BYTES
 from ledto.sources.records.lines import MOST_CONTINUATION_BYTES, most_are, whole_lines
 
@@ -64,11 +64,8 @@ def wrapper_of(head: bytes) -> str | None:
 
 
 def file_stem(file: str) -> str:
-    """Return the name of a file without its folders and suffixes."""
-    name = PurePosixPath(file).name
-    for suffix in COMPRESSED:
-        name = name.removesuffix(suffix)
-    return PurePosixPath(name).stem or name or file
+    """Return the name of a file without its folders and suffixes. A rotated file has the name that it had before."""
+    return PurePosixPath(name_before_rotation(file)).stem or file
 
 
 def container_of(file: str) -> dict[str, str]:

@@ -46,7 +46,7 @@ def list_files(place: str, format: str | None) -> list[InputFile]:
     if format in (None, "ledto"):
         suffixes |= {*PARQUET_SUFFIXES}
     try:
-        files = find_files([place], sorted(suffixes))
+        files = find_files([place], sorted(suffixes), followed=True)
     except SourceError as fault:
         if not _is_there(place):
             raise StreamSourceError(
