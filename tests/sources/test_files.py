@@ -101,6 +101,23 @@ def test_rotated_files_of_a_folder_are_read_as_what_they_were(tmp_path: Path, mo
     assert [file.name for file in followed] == ["log/app.log", "log/pods/shop_orders_1/orders/0.log", "log/syslog"]
 
 
+def test_a_file_with_several_paths_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes links /var/log/containers to /var/log/pods: events that are read twice are told as twice as many."""
+    monkeypatch.chdir(tmp_path)
+    real = tmp_path / "pods/shop_orders_1/orders/0.log"
+    real.parent.mkdir(parents=True)
+    real.write_text('{"process": "p", "seq": 1}\n')
+    (tmp_path / "containers").mkdir()
+    (tmp_path / "containers/orders.log").symlink_to(real)
+    (tmp_path / "all").symlink_to("pods")
+    kept = ["pods/shop_orders_1/orders/0.log"]
+    for given in (["."], ["containers", "pods"], ["all", "containers/*", "./pods"], [kept[0], "pods", kept[0]]):
+        inputs = find_inputs(given)
+        assert [file.name for file in inputs.files] == kept
+        assert any("left out, such as" in note for note in inputs.notes) == (given[-1] != kept[0])
+    assert [file.name for file in find_inputs(["containers"]).files] == ["containers/orders.log"]
+
+
 @pytest.mark.parametrize(
     ("given_input", "complaint"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -169,6 +170,8 @@ class FoundFiles:
     files: list[InputFile]
     unread: list[str]
     """Names of files in folders that are left out, because their names do not tell that they are logs."""
+    linked: list[str]
+    """Names that are left out because they are links to files that are read by another name."""
 
 
 def find_files(inputs: Sequence[str], suffixes: Sequence[str], *, followed: bool = False) -> list[InputFile]:
@@ -182,19 +185,36 @@ def look_for_files(inputs: Sequence[str], suffixes: Sequence[str], *, followed: 
     An input is a file, a folder or a pattern. A file may have any name. A folder means all files in it and its
     sub-folders that have one of these `suffixes`, except those whose name, or folder's name, begins with ``.`` or ``_``.
     The suffix of a rotation or of a compression may follow. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth)
-    means the files that it matches. With `followed`, rotated files in folders are left out: they were read before they
-    were renamed. Raises `SourceError` for an input without files.
+    means the files that it matches. Of several paths to one local file, the one without links is taken. With `followed`,
+    rotated files in folders are left out: they were read before they were renamed. Raises `SourceError` for an input
+    without files.
     """
     if not inputs:
         raise SourceError("no input is given; name files, folders or patterns such as logs/*.jsonl")
-    files: dict[str, InputFile] = {}
+    paths: dict[str, dict[str, InputFile]] = {}
     unread: dict[str, str] = {}
     for argument in inputs:
         found, left_out = _find(str(argument), _Wanted(tuple(suffixes), followed))
         for file in found:
-            files.setdefault(file.location, file)
-        unread |= {file.location: file.name for file in left_out}
-    return FoundFiles(list(files.values()), [name for location, name in unread.items() if location not in files])
+            paths.setdefault(_real_path(file.location), {}).setdefault(file.location, file)
+        unread |= {_real_path(file.location): file.name for file in left_out}
+    files = [min(same.values(), key=lambda file: _rank(file, real)) for real, same in paths.items()]
+    read = {file.location for file in files}
+    return FoundFiles(
+        files,
+        [name for real, name in unread.items() if real not in paths],
+        [file.name for same in paths.values() for file in same.values() if file.location not in read],
+    )
+
+
+def _real_path(location: str) -> str:
+    """Return the path without links of a file of this machine, or the URI of another."""
+    return location if _URI.match(location) else os.path.realpath(location)
+
+
+def _rank(file: InputFile, real: str) -> tuple[bool, bool]:
+    """Rank a path to a file: first the one without links, then those whose folders only are links."""
+    return file.location != real, os.path.islink(file.location)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,9 @@ def _notes_of_finding(found: FoundFiles) -> Iterator[str]:
             f"{files} not read, such as {found.unread[0]}, because the name has no known suffix; "
             "name what is missing, or use a pattern"
         )
+    if found.linked:
+        links = "1 link is" if len(found.linked) == 1 else f"{len(found.linked):,} links are"
+        yield f"{links} left out, such as {found.linked[0]}: the files are read once, by their other paths"
 
 
 def _notes(files: Sequence[InputFile], formats: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
