@@ -185,9 +185,9 @@ def look_for_files(inputs: Sequence[str], suffixes: Sequence[str], *, followed: 
     An input is a file, a folder or a pattern. A file may have any name. A folder means all files in it and its
     sub-folders that have one of these `suffixes`, except those whose name, or folder's name, begins with ``.`` or ``_``.
     The suffix of a rotation or of a compression may follow. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth)
-    means the files that it matches. Of several paths to one local file, the one without links is taken. With `followed`,
-    rotated files in folders are left out: they were read before they were renamed. Raises `SourceError` for an input
-    without files.
+    means the files and folders that it matches. Of several paths to one local file, the one without links is taken.
+    With `followed`, rotated files in folders, and folders that a pattern matches, are left out: what is there may have
+    been read before it was renamed. Raises `SourceError` for an input without files.
     """
     if not inputs:
         raise SourceError("no input is given; name files, folders or patterns such as logs/*.jsonl")
@@ -261,12 +261,22 @@ def _list(argument: str, wanted: _Wanted) -> tuple[list[pyarrow.fs.FileInfo], li
     selector = pyarrow.fs.FileSelector(str(fixed), recursive=True, allow_not_found=True)
     pattern = _as_regex(path)
     listed = system.get_file_info(selector)
-    files = [file for file in listed if _is_shown(file, str(fixed)) and pattern.fullmatch(file.path)]
+    folders = {file.path for file in listed if not file.is_file and pattern.fullmatch(file.path)}
+    files = []
+    left_out: list[pyarrow.fs.FileInfo] = []
+    for file in listed:
+        if not _is_shown(file, str(fixed)):
+            continue
+        if pattern.fullmatch(file.path):
+            files.append(file)
+        elif not wanted.followed and not folders.isdisjoint(map(str, PurePosixPath(file.path).parents)):
+            (files if wanted.has(file.base_name) else left_out).append(file)
     if not files:
         raise SourceError(
-            f"no file matches {argument}; check the pattern, and quote it so that the shell leaves it alone"
+            f"no file matches {argument}, nor is one with a known suffix in a folder that does; check the pattern, and "
+            "quote it so that the shell leaves it alone"
         )
-    return files, []
+    return files, left_out
 
 
 def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
