@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 
+from ledto.sources.contract import SourceError
 from ledto.sources.inputs import find_inputs
 from ledto.sources.records.formats import HEAD_BYTES
 from ledto.sources.registry import recognise
@@ -107,6 +109,39 @@ def test_a_mapping_of_ones_own_goes_before_one_that_is_recognised(tmp_path: Path
     recognised = find_inputs([str(SAMPLES / "falco.jsonl")])
     assert recognised.formats == ("falco",)
     assert recognised.notes == ("falco is read by the mapping falco that comes with ledto",)
+
+
+def test_each_log_of_a_run_may_have_a_mapping_of_its_own(tmp_path: Path) -> None:
+    """The services of a system seldom agree on names: read by another's mapping, all events of a service are lost."""
+    folder = tmp_path / "pods" / "shop_orders-1"
+    folder.mkdir(parents=True)
+    (folder / "0.log").write_text('{"svc": "orders", "at": 1}\n')
+    (tmp_path / "pay.csv").write_text("who,when\npay,2\n")
+    (tmp_path / "rest.log").write_text('{"name": "rest", "t": 3}\n')
+    (tmp_path / "audit.jsonl").write_bytes((SAMPLES / "falco.jsonl").read_bytes())
+    for name, process, time in (("orders", "svc", "at"), ("pay", "who", "when"), ("rest", "name", "t")):
+        rule = f'process = "{process}"\ntime = {{ from = "{time}", unit = "s" }}\n'
+        (tmp_path / f"{name}.toml").write_text(rule)
+    orders, pay, rest = (str(tmp_path / f"{name}.toml") for name in ("orders", "pay", "rest"))
+    given = [f"shop_orders*={orders}", rest, f"p?y.*={pay}", f"*.csv={orders}"]
+    inputs = pickle.loads(pickle.dumps(find_inputs([str(tmp_path)], options={"mapping": given, "unit": "s"})))
+    formats = {Path(file.name).name: name for file, name in zip(inputs.files, inputs.formats, strict=True)}
+    assert formats == {
+        "0.log": f"mapped:{orders}",
+        "pay.csv": f"csv:{pay}",
+        "rest.log": "mapped",
+        "audit.jsonl": "falco",
+    }
+    rows = [row for file, source in inputs.text for batch in source.read(file.piece()) for row in batch.to_pylist()]
+    assert {("orders", 1, None), ("pay", 2, None), ("rest", 3, None)} <= {
+        (row["process"], row["time"], row["reason"]) for row in rows
+    }
+
+    named = find_inputs([str(tmp_path / "audit.jsonl")], options={"mapping": f"audit*={rest}"})
+    assert named.formats == (f"mapped:{rest}",)
+    for wrong, complaint in (([orders, rest], "both mappings for all files"), ([f"x*={rest}"], "no file that is read")):
+        with pytest.raises(SourceError, match=complaint):
+            find_inputs([str(tmp_path / "rest.log")], options={"mapping": wrong})
 
 
 def test_a_document_that_a_mapping_reads_is_json_whatever_its_lines_look_like(tmp_path: Path) -> None:

@@ -62,8 +62,11 @@ def observe(
         ),
     ] = None,
     mapping: Annotated[
-        str | None,
-        typer.Option(help="A TOML file that says what fields mean; ledto map drafts one.", metavar="FILE"),
+        list[str] | None,
+        typer.Option(
+            help="TOML that says what fields mean; ledto map drafts it. For some files: 'PATTERN=FILE'; may be repeated.",
+            metavar="FILE",
+        ),
     ] = None,
     regex: Annotated[
         str | None,
@@ -177,6 +180,11 @@ def observe(
     limits = {name: value for name, value in most.items() if value is not None}
     _check_together(follow, once=once, trigger=trigger, option=option, limits=limits, explain=explain_only)
     if follow:
+        from ledto.sources.inputs import read_mappings
+
+        if mapping and (len(mapping) > 1 or read_mappings(mapping).by_pattern):
+            raise typer.BadParameter("with --follow, one FILE for all files", param_hint="--mapping")
+        options["mapping"] = mapping[0] if mapping else None
         follow_source(
             inputs,
             to,

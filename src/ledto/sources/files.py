@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -310,6 +311,14 @@ def _is_shown(info: pyarrow.fs.FileInfo, folder: str) -> bool:
     below = PurePosixPath(info.path).relative_to(folder).parts
     is_file = bool(info.type == pyarrow.fs.FileType.File)
     return is_file and not any(part.startswith((".", "_")) for part in below)
+
+
+def is_named_by(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a file, or a folder that it is in, by its whole path or any part of it."""
+    expression = _as_regex(pattern.strip("/"))
+    parts = name.strip("/").split("/")
+    bounds = combinations(range(len(parts) + 1), 2)
+    return any(expression.fullmatch("/".join(parts[start:stop])) for start, stop in bounds)
 
 
 def _before_pattern(parts: tuple[str, ...]) -> tuple[str, ...]:
