@@ -32,12 +32,12 @@ def run() -> Run:
     return ran
 
 
-def observed(folder: Path, text: str) -> tuple[Path, str]:
+def observed(folder: Path, text: str, *options: object) -> tuple[Path, str]:
     """A history of these lines, and what ``ledto observe`` said of it."""
     log, history = folder / "log.json", folder / "history"
     log.write_text(text)
     done = CliRunner(env={"COLUMNS": "200"}).invoke(
-        cli, ["observe", str(log), "--to", str(history), "--engine", "inline"]
+        cli, ["observe", str(log), "--to", str(history), "--engine", "inline", *map(str, options)]
     )
     assert done.exit_code == 0, done.output
     return history, done.stdout
@@ -291,6 +291,16 @@ def test_spans_that_nothing_connects_are_shouted_about(run: Run, tmp_path: Path)
     assert "WARNING" not in said
     _, said = observed(tmp_path, otlp(spans))
     assert "WARNING" not in said, "there is one process only"
+
+
+def test_who_has_no_spans_is_not_asked_for_them(tmp_path: Path) -> None:
+    """Names of messages that are repeated look like spans inside: who reads a log of calls would look for a tracer."""
+    rules = 'process = "who"\ntime = { from = "at", unit = "s" }\nline = "trace"\n[default]\nkind = "send"\n'
+    (tmp_path / "m.toml").write_text(rules + 'sends = { from = "call {n}", repeated = true }\n')
+    log = lines_of(*({"who": name, "at": at, "n": f"{name}{at}", "trace": "t1"} for name in "ab" for at in range(2)))
+    _, said = observed(tmp_path, log, "--mapping", tmp_path / "m.toml")
+    assert said.splitlines()[0] == UNCONNECTED
+    assert "trace ids" not in UNCONNECTED, "they make no message"
 
 
 def test_observe_ends_with_questions_to_type(run: Run, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 UNCONNECTED = (
     "WARNING: no message connects these processes: nothing is known of what led from one to another. "
-    "Give sends and receives, trace ids or vector clocks: docs/sources.md says how"
+    "Give sends and receives, spans or vector clocks: docs/sources.md says how"
 )
 SPANS_UNCONNECTED = (
     "WARNING: no span has its parent, or a link to a span, in another process: nothing is known of what led from one "

@@ -93,6 +93,11 @@ def _leads_across(run: Run, number: int) -> bool:
 
 
 def _has_spans(run: Run, number: int) -> bool:
-    """Tell whether the first row group of a segment has spans."""
-    sends = run.events(number, ["sends"], 0, min(layout.EVENT_ROWS, int(run.segments.rows[number])))["sends"]
-    return bool(pc.any(pc.starts_with(sends.cast(pa.string()), SPAN)).as_py())
+    """Tell whether the first row group of a segment has spans: events that send the start of their own line.
+
+    Other keys may have the prefix as well: those of messages that a mapping calls repeated.
+    """
+    rows = run.events(number, ["sends", "line"], 0, min(layout.EVENT_ROWS, int(run.segments.rows[number])))
+    sends, line = rows["sends"].cast(pa.string()), rows["line"].cast(pa.string())
+    own = pc.binary_join_element_wise(pa.scalar(SPAN), line, "")
+    return bool(pc.any(pc.equal(sends, own)).as_py())
