@@ -205,6 +205,8 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
         "missing: all messages of c, which reports none",
         "not complete: reports are missing of what could have led to it",
     ]
+    filtered = refused("why", history, "b:4", "--where", "error")
+    assert filtered.splitlines()[1:] == why.splitlines()[-3:], "what is unknown may meet the conditions"
     told = run("why", history, "b:4", json_too=True)
     assert [gap["kind"] for gap in told["missing"]] == ["numbers", "messages"]
     assert not run("why", history, "a:2", json_too=True)["complete"], "of c, it is unknown"

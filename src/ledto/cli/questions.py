@@ -97,6 +97,8 @@ def why(
             print_json(answer.to_json())
         if is_empty:
             say(_explain_empty(opened, answer.event, name or ()), err=True)
+            print_missing(answer.missing, err=True)
+            say(describe_completeness(answer), err=True)
             raise typer.Exit(1)
         if as_json:
             return

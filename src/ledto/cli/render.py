@@ -195,12 +195,12 @@ def print_rows(
     grid.print()
 
 
-def print_missing(missing: Sequence[Missing]) -> None:
+def print_missing(missing: Sequence[Missing], *, err: bool = False) -> None:
     """Print one line for each missing report, and how many more there are."""
     for gap in missing[:MOST_MISSING]:
-        say(f"missing: {gap.words}")
+        say(f"missing: {gap.words}", err=err)
     if len(missing) > MOST_MISSING:
-        say(f"missing: {len(missing) - MOST_MISSING:,} more, which --json lists")
+        say(f"missing: {len(missing) - MOST_MISSING:,} more, which --json lists", err=err)
 
 
 def print_orders(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> None:
