@@ -55,6 +55,7 @@ from ledto.cli.main import cli
         ("simulate h --rate 0.1", "leave out HISTORY"),
         ("observe x --to h --policy cbd", "write cbd:0.6"),
         ("observe x --to h --policy dpc1:0.5", "ledto simulate takes dpc1; here it is called physical-only"),
+        ("find h order failed again --last 3", "quote a text of several words, as in 'order failed again'"),
         ("observe x --to h --phi 0.5", "No such option --phi: use `ledto simulate HISTORY`"),
         ("observe x --to h --elements 2", "No such option --elements: use `ledto simulate HISTORY`"),
         ("observe x --to h --tick=1", "No such option --tick: use `ledto simulate HISTORY`"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -54,14 +55,17 @@ class _LedtoCommand(TyperCommand):
     """A command that takes a history left out from the environment, and names the place of options looked for here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = self._complete(ctx, args)
         try:
-            return super().parse_args(ctx, self._complete(ctx, args))
+            return super().parse_args(ctx, [*given])
         except Exception as failure:
             # Typer has no public name for the error of an unknown option, which alone has `possibilities`.
             refused: Any = failure
             if hasattr(refused, "possibilities") and (hint := self._find_place(ctx, refused.option_name)):
                 refused.message = f"No such option {refused.option_name}: {hint}"
                 refused.possibilities = None
+            elif str(getattr(refused, "message", "")).startswith("Got unexpected extra argument"):
+                refused.message += self._suggest_quotes(ctx, given)
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -90,6 +94,14 @@ class _LedtoCommand(TyperCommand):
             return args
         values, *_ = self.make_parser(ctx).parse_args([*args])
         return args if values.get(arguments[-1].name) is not None else [history, *args]
+
+    def _suggest_quotes(self, ctx: Any, args: list[str]) -> str:
+        """Write the last arguments as one text in quotes, which is what they are most likely meant to be."""
+        values, extra, _ = self.make_parser(ctx).parse_args([*args])
+        *before, last = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        if not before or not isinstance(values.get(last.name), str):
+            return ""
+        return f": quote a text of several words, as in {shlex.quote(' '.join([values[last.name], *extra]))}"
 
     def _find_place(self, ctx: Any, option: str) -> str | None:
         """Say what to type instead of an option that the command does not have; None if nothing is known of it."""
