@@ -424,6 +424,16 @@ def test_records_are_recognised_in_the_files_of_containers(format: str) -> None:
     assert found == [{name: row.get(name) for name in told} for row in read(format, b"\n".join(lines))]
 
 
+@pytest.mark.parametrize("who", [{"service.name": "gw"}, {"log.logger": "gw.http"}])
+def test_two_pods_of_a_service_are_two_processes(who: dict[str, str]) -> None:
+    """As one process, what one pod did would be a recorded cause of what failed in the other."""
+    record = {"@timestamp": "2024-05-01T12:00:00Z", "ecs.version": "1.2.0", "message": "x", **who}
+    line = f"2024-05-01T12:00:00Z stdout F {json.dumps(record)}\n".encode()
+    pods = (f"/var/log/pods/shop_gw-{pod}_0f6e/gw/0.log" for pod in "ab")
+    found = [rows(SOURCES["ecs"](), line, file=pod)[0]["process"] for pod in pods]
+    assert [name.rpartition("@")[2] for name in found] == ["shop/gw-a/gw", "shop/gw-b/gw"]
+
+
 @pytest.mark.parametrize("format", BUILT_IN)
 def test_nothing_is_told_as_concurrent(format: str, tmp_path: Path) -> None:
     """Clients, networks and shared files are in none of these logs, so nothing is ever proved to be independent."""
