@@ -209,6 +209,23 @@ def test_plain_lines_between_records_of_a_container_are_events(form: str, exact:
     assert check_source(reader, data, mutations=40) > 40
 
 
+@pytest.mark.parametrize("form", ["json", "logfmt"])
+def test_plain_lines_between_ledtos_own_records_are_events(form: str) -> None:
+    """A program that writes its reports to its output dies with a panic there."""
+    record = {"json": '{"process":"pay","seq":%d}', "logfmt": "process=pay seq=%d"}[form]
+    damaged = {"json": '{"process":', "logfmt": '{process="pay'}[form]
+    told = [record % 1, "panic: no cards", record % 2, damaged, record % 3, record % 4, record % 5]
+    data = "".join(f"2024-05-01T12:00:{at:02}Z stderr F {line}\n" for at, line in enumerate(told)).encode()
+    reader = source(form, {})
+    found = rows(reader, data, file="/var/log/pods/shop_pay-7f_0f6e/app/0.log")
+    assert [row.get("text") for row in found] == [None, None, None, damaged, None, None, None]
+    assert [(row["process"], row["time"], row["name"]) for row in found if "name" in row] == [
+        ("shop/pay-7f/app", NOON + SECOND, "panic: no cards")
+    ]
+    assert [row.get("seq") for row in found] == [1, None, 2, None, 3, 4, 5]
+    assert check_source(reader, data, mutations=40) > 40
+
+
 def test_stack_traces_of_containers_are_parts_of_their_event() -> None:
     """Each line of a trace was an event, so that the failure stood among hundreds of causes of the next one."""
     told = (

@@ -94,14 +94,33 @@ class NativeRecords:
         else:
             values = [{} if fields is None else _as_values(fields) for fields in chunk.fields] or [{}]
             lines = [b""] * len(values)
+        plain = _plain_lines(chunk) if is_container else {}
+        for number, event in plain.items():
+            values[number], lines[number] = event, b""
         if is_container:
             for value in values:
                 _add_container(value)
         written = _encoder.encode_lines(values).split(b"\n")[:-1]
         return [
-            _NOT_READ if number in chunk.problems else line or text
+            _NOT_READ if number in chunk.problems and number not in plain else line or text
             for number, (line, text) in enumerate(zip(lines, written, strict=True))
         ]
+
+
+def _plain_lines(chunk: RecordsChunk) -> dict[int, dict[str, Any]]:
+    """Return the events of plain lines between the records of a container, by number: their name is the line.
+
+    A line that begins like an object of JSON is a damaged record.
+    """
+    events = {}
+    for number, (record, raw) in enumerate(zip(chunk.records, chunk.raws, strict=True)):
+        container = chunk.added.get(chunk.places[number], {}).get("container", {})
+        if record is None and "time" in container and not raw.lstrip().startswith(b"{"):
+            try:
+                events[number] = {"name": raw.decode("utf-8").rstrip("\r"), "container": container}
+            except UnicodeDecodeError:
+                continue
+    return events
 
 
 def _as_values(fields: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +159,10 @@ def _with_places(batches: Iterator[pa.RecordBatch], chunk: RecordsChunk) -> Iter
         batch = batch.set_column(at_place, REPORTS.field(at_place), places)
         if batch["reason"].null_count < len(batch):
             reasons = batch["reason"].to_pylist()
-            said = [chunk.problems.get(number, reason) for number, reason in zip(numbers, reasons, strict=True)]
+            said = [
+                None if reason is None else chunk.problems.get(number, reason)
+                for number, reason in zip(numbers, reasons, strict=True)
+            ]
             texts = [
                 None if reason is None else excerpt(chunk.raws[number])
                 for number, reason in zip(numbers, reasons, strict=True)
