@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import ledto
 from ledto.events.schema import REPORTS
 from ledto.sources import SourceError
 from ledto.sources.files import find_files
@@ -101,6 +102,30 @@ def test_rotated_files_of_a_folder_are_read_as_what_they_were(tmp_path: Path, mo
     assert not any("not read" in note for note in find_inputs(["log/a*.log*"], options={"mapping": str(mapping)}).notes)
     followed = find_files(["log"], (".log",), followed=True)
     assert [file.name for file in followed] == ["log/app.log", "log/pods/shop_orders_1/orders/0.log", "log/syslog"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [*(f"app.log.{age}" + ".gz" * (age > 1) for age in range(11, 0, -1)), "app.log"],
+        [*(f"app.log.202405{day:02}-115959" for day in range(1, 12)), "app.log"],
+    ],
+)
+def test_a_rotated_log_has_the_order_of_the_whole(names: list[str], tmp_path: Path) -> None:
+    """Logs in seconds have many lines of one time: if parts changed places, effects would be told as causes."""
+    lines = [f'{{"at": {number // 7}, "msg": "m{number}"}}\n' for number in range(5 * len(names))]
+    (tmp_path / "mapping.toml").write_text('process = "@file"\ntime = { from = "at", unit = "s" }\nname = "msg"\n')
+    (tmp_path / "parts").mkdir()
+    for number, name in enumerate(names):
+        text = "".join(lines[5 * number : 5 * number + 5]).encode()
+        (tmp_path / "parts" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    history = ledto.observe(
+        tmp_path / "parts", to=tmp_path / "h", engine="inline", mapping=str(tmp_path / "mapping.toml")
+    )
+    events = history.find(first=len(lines)).events
+    assert [(event.id, event.name) for event in events] == [
+        (f"app:{number + 1}", f"m{number}") for number in range(len(lines))
+    ]
 
 
 def test_a_file_with_several_paths_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ledto.causality.channel_kernels import NO_SEQ, NO_SIZE, Doubt, Longs
 from ledto.causality.channels import ChannelEnds, Matched, Unreported, match_ends, side_of, unreported_in
 from ledto.causality.order import NO_TIME
+from ledto.events.file_names import rank_files
 from ledto.events.keys import SPAN
 from ledto.events.schema import RECEIVE, SEND
 
@@ -98,7 +99,7 @@ def ends_of(table: pa.Table, unreported: Unreported) -> ChannelEnds:
         clock=_codes(pc.coalesce(table["clock_name"], table["process"])),
         seq=_longs(table, "seq", NO_SEQ),
         time=_longs(table, "time", NO_TIME),
-        file=_ranks(table, "file"),
+        file=_file_ranks(table),
         place=_longs(table, "place", 0),
         name=_ranks(table, "id"),
         unreported=unreported,
@@ -253,6 +254,13 @@ def _ranks(table: pa.Table, name: str) -> Longs:
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
     indices = pc.fill_null(encoded.indices, -1).to_numpy()
     return np.where(indices < 0, -1, ranks[indices]) if len(ranks) else np.full(len(indices), -1, np.int64)
+
+
+def _file_ranks(table: pa.Table) -> Longs:
+    """Number the files in their order (`rank_files`); -1 for null."""
+    encoded = table["file"].combine_chunks().dictionary_encode()
+    ranks = np.array([*rank_files(encoded.dictionary.to_pylist()), -1], np.int64)
+    return np.asarray(ranks[pc.fill_null(encoded.indices, -1).to_numpy()], np.int64)
 
 
 def _codes(column: pa.ChunkedArray) -> Longs:

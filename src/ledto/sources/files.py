@@ -14,13 +14,9 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.fs
 
+from ledto.events.file_names import COMPRESSED, name_before_rotation, without_compression
 from ledto.sources.contract import ByteStream, FileSlice, SourceError, TornStream
 
-COMPRESSED: dict[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Suffixes of compressed files, with pyarrow's names of the compressions. Such a file is read in one piece."""
-
-_ROTATED = re.compile(r"(?:\.\d{1,4}|[.-]\d{4}-?\d\d-?\d\d(?:[-_.T]?\d\d(?:[-:]?\d\d){0,2})?)\Z")
-"""What is added to the name of a log that is put aside: ``.1``, ``-20240501``, ``.20240501-115959``, ``.2024-05-01``."""
 _SYSTEM_LOGS = ("syslog", "messages")
 """Logs of the system that have no suffix. They are known wherever ``.log`` is."""
 
@@ -70,21 +66,6 @@ class InputFile:
         except OSError as error:
             raise SourceError(f"{self.name} cannot be read: {_shorten(error)}") from None
         return head
-
-
-def name_before_rotation(path: str) -> str:
-    """Return a file's name as it was written: without folders, and without suffixes of compressions and of a rotation.
-
-    The name of ``logs/app.log.2.gz`` is ``app.log``.
-    """
-    name = _without_compression(PurePosixPath(path).name)
-    return _ROTATED.sub("", name) or name
-
-
-def _without_compression(name: str) -> str:
-    while PurePosixPath(name).suffix.lower() in COMPRESSED:
-        name = PurePosixPath(name).stem
-    return name
 
 
 def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
@@ -227,7 +208,7 @@ class _Wanted:
 
     def has(self, name: str) -> bool:
         """Return whether a file of this name is read."""
-        plain = _without_compression(name).lower() if self.followed else name_before_rotation(name).lower()
+        plain = without_compression(name).lower() if self.followed else name_before_rotation(name).lower()
         return plain.endswith(self.suffixes) or (plain in _SYSTEM_LOGS and ".log" in self.suffixes)
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledto.causality.order import NO_TIME
+from ledto.events.file_names import rank_files
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -112,12 +113,12 @@ class ReportColumns:
         codes: Longs = chosen.indices.fill_null(NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
-    def ranks(self, name: str) -> Longs:
-        """Number the texts of all rows in their order, from 0; `NO_CODE` for null."""
-        encoded = self.encoded(name)
-        rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
-        from_one: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return from_one - 1
+    def file_ranks(self) -> Longs:
+        """Number the files of all rows in their order (`rank_files`), from 0; `NO_CODE` for null."""
+        encoded = self.encoded("file")
+        ranks = pa.array(rank_files(encoded.dictionary.to_pylist()), pa.int64())
+        found: Longs = ranks.take(encoded.indices).fill_null(NO_CODE).to_numpy(zero_copy_only=False)
+        return found
 
 
 def out_of_range(table: pa.Table, *columns: str) -> Iterator[tuple[Flags, str, str]]:

@@ -117,7 +117,7 @@ def solve(
         quarantined.quarantine(np.flatnonzero(good & absurd & columns.own), code, detail)
         good &= ~absurd
 
-    raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
+    raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.file_ranks(), columns.longs("place"))
     # A row that is quarantined already is not looked at as a copy: it would be counted twice.
     order = canonical_order(raw, lambda rows: rank_ties(columns, rows))
     order = order[good[order]]

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ledto.sources.files import name_before_rotation
+from ledto.events.file_names import name_before_rotation
 from ledto.sources.lines import LINE_LIMIT_BYTES
 from ledto.sources.records.lines import MOST_CONTINUATION_BYTES, most_are, whole_lines
 
