@@ -202,7 +202,7 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
     *before, event = events_at(run, positions)
     after_seq = before[0].seq if before else None
     left_out = event.seq - (after_seq or 0) - 1
-    if left_out > 0 and (before or run.has_numbers or table["first_gone"][code].as_py() is not None):
+    if left_out > 0:
         yield Missing(name, after_seq, event.seq, left_out)
     shows = event.receives is not None or event.kind == RECEIVE or event.missing or left_out > 0
     if not shows and table["first_gone"][code].as_py() != index:
