@@ -181,7 +181,8 @@ def test_code_is_compiled_where_nothing_can_be_kept(tmp_path: Path) -> None:
     blocked.write_text("")
     no_temporary_files = "import tempfile; tempfile._candidate_tempdir_list = lambda: []\n"
     code = f"{TINY}\nfrom ledto.kernels.compiled import cache_folder; print(order, cache_folder())"
-    given = {"LEDTO_KERNELS": "compiled", "NUMBA_CACHE_DIR": str(blocked / "below")}
+    # Code with checks of bounds is kept in a folder of another name.
+    given = {"LEDTO_KERNELS": "compiled", "NUMBA_CACHE_DIR": str(blocked / "below"), "NUMBA_BOUNDSCHECK": "0"}
     assert _run(no_temporary_files + code, **given) == "[1, 2, 0] None"
     private = tmp_path / f"ledto-compiled-{os.getuid()}" / "kernels"
     assert _run(code, TMPDIR=str(tmp_path), **given) == f"[1, 2, 0] {private}", "the next process finds it there"
