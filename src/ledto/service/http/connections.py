@@ -63,6 +63,10 @@ class OpenConnections:
         connection.spare = True
         return within_spare
 
+    def make_room(self, connection: HttpConnection) -> bool:
+        """Return whether a spare connection may count as any other, because one was closed, or one that waits can be."""
+        return self.count <= self.most or self._evict(connection, None, grace_s=GRACE_S)
+
     def remove(self, connection: HttpConnection, address: str) -> None:
         """Forget a connection that was closed."""
         self.count -= 1
@@ -154,7 +158,7 @@ class HttpConnection(H11Protocol):
     def handle_events(self) -> None:
         """Handle what was received. A connection that is being answered does not count as waiting."""
         before = self.cycle
-        self.spare = self.spare and self.connections_of_server.count > self.connections_of_server.most
+        self.spare = self.spare and not self.connections_of_server.make_room(self)
         self.app = HealthOnly(self.config.loaded_app) if self.spare else self.config.loaded_app
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:
