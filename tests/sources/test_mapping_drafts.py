@@ -156,6 +156,9 @@ def test_what_cannot_be_found_is_said(tmp_path: Path) -> None:
     log.write_text("Shall I compare thee\nto a summer's day?\n")
     with pytest.raises(SourceError, match="named groups"):
         draft_mapping([str(log)])
+    log.write_text("")
+    with pytest.raises(SourceError, match="is empty"):
+        draft_mapping([str(log)])
 
 
 def test_observe_on_an_unknown_file_ends_with_the_draft(tmp_path: Path) -> None:

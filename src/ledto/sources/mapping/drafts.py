@@ -148,7 +148,9 @@ def _look_at(file: InputFile) -> _LookedAt:
             f"{file.name} needs no mapping, it is plain text of a container: ledto observe {file.name} --to HISTORY"
         )
     lines = whole_lines(head)
-    first = lines[0][:80].decode("utf-8", errors="backslashreplace") if lines else ""
+    if not lines:
+        raise SourceError(f"{file.name} is empty: there is nothing to draft a mapping from")
+    first = lines[0][:80].decode("utf-8", errors="backslashreplace")
     raise SourceError(
         f"no pattern is known for the lines of {file.name}, such as {first!r}: write a mapping with "
         'format = "regex" and a pattern with named groups; see docs/sources/text.md'
